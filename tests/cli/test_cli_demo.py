@@ -77,3 +77,10 @@ def test_without_sound_the_chapter_says_what_it_needs(
     chapter = recording.tell(QUICK, tmp_path)
     assert "trellis-learn[speech]" in str(chapter.parts[0])
     assert not any(isinstance(part, Picture) for part in chapter.parts)
+
+
+def test_tables_and_pictures_of_the_page_scroll_by_keyboard(told: tuple[str, Path]) -> None:
+    page = (told[1] / "index.html").read_text("utf-8")
+    assert page.count("<table") == page.count('<div class="scroll" tabindex="0" role="group"') > 0
+    assert page.count("<figure") == page.count('<figure tabindex="0">') > 0
+    assert not re.search(r"<th[^>]*></th>|<th>", page)

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from trellis import HMM, emissions
 from trellis.core.errors import DataError
 from trellis.report.state_plots import (
+    BARS,
+    draw_durations,
     geometric_durations,
     plot_durations,
     plot_smoothed,
@@ -57,9 +59,32 @@ def test_figures_show_states_and_durations() -> None:
         plot_durations(model, X, state=2)
 
 
+def test_long_durations_are_summed_in_bars_and_so_is_the_law() -> None:
+    runs = np.random.default_rng(0).geometric(0.02, 500)
+    axes = draw_durations(runs, 0.98)
+    assert 10 < len(axes.patches) <= BARS
+    wide = -(-int(runs.max()) // BARS)
+    heights = [bar.get_height() for bar in axes.patches]
+    assert heights[:2] == [float((runs <= wide).mean()), float(((wide < runs) & (runs <= 2 * wide)).mean())]
+    assert sum(heights) == pytest.approx(1.0)
+    law = axes.get_lines()[0].get_ydata()
+    assert law[0] == pytest.approx(1 - 0.98**wide)
+    assert sum(law) == pytest.approx(1 - 0.98 ** (wide * len(law)))
+
+
+def test_states_without_a_colour_are_the_others() -> None:
+    shares = np.full((5, 9), 1 / 9)
+    axes = plot_states(shares, every=4)
+    assert [text.get_text() for text in axes.get_legend().get_texts()][-2:] == ["state 5", "others"]
+    assert axes.collections[-1].get_paths()[0].vertices[:, 1].max() == pytest.approx(1.0)
+    assert axes.get_xlim() == (0.5, 20.5)
+
+
 def test_smoothed_states_have_bands() -> None:
     means, variances = np.arange(10.0).reshape(5, 2), np.full((5, 2), 4.0)
     axes = plot_smoothed(means, variances)
     assert [line.get_ydata().tolist() for line in axes.lines] == [means[:, 0].tolist(), means[:, 1].tolist()]
+    (line,) = plot_smoothed(means, variances, components=[1], every=3).lines
+    assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([1, 4, 7, 10, 13], means[:, 1].tolist())
     low = axes.collections[0].get_paths()[0].vertices[:, 1].min()
     assert low == pytest.approx(0.0 - 1.96 * 2.0)

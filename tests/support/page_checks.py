@@ -7,7 +7,8 @@ from html import unescape
 
 LOOKS = """
 const seen = getComputedStyle(document.body);
-return [seen.backgroundColor, seen.color, document.documentElement.scrollWidth, innerWidth];
+const page = document.documentElement;  // innerWidth grows with what is too wide
+return [seen.backgroundColor, seen.color, page.scrollWidth, page.clientWidth];
 """
 
 

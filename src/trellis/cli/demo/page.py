@@ -36,25 +36,28 @@ def _part(part: Part) -> str:
     if isinstance(part, Printed):
         return f"<pre>{escape(part.text)}</pre>"
     if isinstance(part, Picture):
-        return f"<figure>{part.svg}<figcaption>{escape(part.caption)}</figcaption></figure>"
+        return f'<figure tabindex="0">{part.svg}<figcaption>{escape(part.caption)}</figcaption></figure>'
     if isinstance(part, Sound):
         data = base64.b64encode(part.wav).decode()
         return (
-            f'<p><audio controls src="data:audio/wav;base64,{data}"></audio> '
+            f'<p><audio controls aria-label="The recording" src="data:audio/wav;base64,{data}"></audio> '
             f'<a href="{escape(part.page)}">take a closer look</a></p>'
         )
     return _table(part)
 
 
 def _table(table: Table) -> str:
-    head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
+    head = "".join(
+        f'<th scope="col">{escape(column)}</th>' if column else "<td></td>" for column in table.columns
+    )
     rows = "".join(
         f"<tr{' class=best' if i in table.best else ''}>"
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row)
+        + "".join(f"<td>{escape(cell)}</td>" for cell in row).replace("<td>", '<th scope="row">', 1)
         + "</tr>"
         for i, row in enumerate(table.rows)
     )
     return (
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(table.title)}">'
         f"<table><caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{rows}</tbody></table>"
+        f"<tbody>{rows}</tbody></table></div>"
     )

@@ -128,7 +128,7 @@ const loudest = (() => {
 })();
 
 function spectrum() {
-  const [g, width, height] = canvas("spectrum"), columns = Math.min(1400, Math.ceil(width)), rows = size / 2;
+  const [g, width, height] = canvas("spectrum"), columns = Math.min(1400, Math.max(1, Math.ceil(width))), rows = size / 2;
   const image = new ImageData(columns, rows), paper = rgb(colour("paper")), ink = rgb(colour("deep"));
   widen((view.to - view.from) / columns);
   for (let column = 0; column < columns; column++) {
@@ -199,11 +199,12 @@ if (data.words.length) tier("words", "words", data.words, "words");
 tier("phones", "phones", data.phones, "phones");
 if (data.reference) {
   tier("off by, ms", "error", data.errors, "errors");
-  tier("reference", "phones", data.reference.phones, "reference");
-  tier("reference", "words", data.reference.words, "reference words");
+  tier("phones of reference", "phones", data.reference.phones, "reference");
+  tier("words of reference", "words", data.reference.words, "reference words");
 }
 
 function cells() {
+  const held = document.activeElement.closest(".cells button")?.dataset;  // the cell that has the focus keeps it
   for (const { kind, intervals, cells, origin } of tiers) {
     const width = cells.getBoundingClientRect().width, made = [];
     let drawn = -Infinity;  // what would be narrower than a pixel and a half is left out
@@ -224,6 +225,7 @@ function cells() {
       drawn = right;
     }
     cells.replaceChildren(...made);
+    if (held?.tier === origin) made.find(one => one.dataset.start === held.start)?.focus({ preventScroll: true });
   }
 }
 

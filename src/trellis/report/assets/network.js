@@ -1,7 +1,10 @@
 // The page of a network: click states to observe them, choose two variables to see what joins them.
 
 const network = JSON.parse(document.getElementById("data").textContent);
-const separate = separationRules(network);
+// a name inside a sentence: one that reads from right to left must not turn what follows it around
+const isolated = name => (/[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(name) ? `\u2068${name}\u2069` : name);
+const names = network.names.map(isolated);
+const separate = separationRules({ ...network, names });
 const exact = network.tables === null ? null : exactInference(network);
 // the document has them in the order of the edges, for the keyboard; here they stand by their numbers
 const nodes = [...document.querySelectorAll(".node")].sort((a, b) => a.dataset.variable - b.dataset.variable);
@@ -40,7 +43,7 @@ function showMarginals() {
     });
   });
   document.getElementById("drawing").classList.toggle("moved", evidence.size > 0);
-  const all = [...evidence].map(([v, s]) => `${network.names[v]} = ${network.states[v][s]}`).join(", ");
+  const all = [...evidence].map(([v, s]) => `${names[v]} = ${isolated(network.states[v][s])}`).join(", ");
   said.dataset.log = String(log);
   if (!evidence.size) said.textContent = "Nothing is observed. Click a state, or press Enter on it, to observe it.";
   else if (marginals === null) said.textContent = `Observed: ${all}. This is impossible: its probability is 0.`;
@@ -60,11 +63,11 @@ function showSeparation() {
   if (x === y || clash !== undefined) {
     verdict.textContent = x === y
       ? "Choose two different variables."
-      : `${network.names[clash]} is observed; clear it, or choose another variable.`;
+      : `${names[clash]} is observed; clear it, or choose another variable.`;
     return;
   }
-  const found = separate(x, y, observed), given = observed.map(v => network.names[v]).join(", ") || "nothing";
-  verdict.textContent = `${network.names[x]} and ${network.names[y]} are ${found.separated ? "" : "not "}`
+  const found = separate(x, y, observed), given = observed.map(v => names[v]).join(", ") || "nothing";
+  verdict.textContent = `${names[x]} and ${names[y]} are ${found.separated ? "" : "not "}`
     + `d-separated given ${given}.${found.complete ? "" : ` There are more paths than these ${found.paths.length}.`}`
     + (found.paths.length ? "" : " No path joins them.");
   for (const part of [...edges, ...nodes]) part.classList.add("muted");
@@ -105,15 +108,27 @@ buttons.forEach((of, v) => of.forEach((button, s) => button.addEventListener("cl
   show();
 })));
 clear.addEventListener("click", () => { evidence.clear(); show(); });
-for (const end of ends) end.addEventListener("change", showSeparation);
+for (const end of ends) end.addEventListener("change", () => {
+  showSeparation();
+  reveal(ends.filter(one => one.value !== "").map(one => nodes[one.value]));
+});
 
-const drawing = document.getElementById("drawing"), zoom = document.getElementById("zoom");
+const drawing = document.getElementById("drawing"), board = drawing.parentElement, zoom = document.getElementById("zoom");
 function fit() {
-  const room = drawing.parentElement.clientWidth / Number(drawing.dataset.width);
+  const room = board.clientWidth / Number(drawing.dataset.width);
   const least = innerWidth < 600 ? 0.75 : 0.55;  // a finger needs larger buttons than a mouse
   zoom.value = String(Math.floor(100 * Math.max(least, Math.min(1, room))));
   drawing.style.zoom = `${zoom.value}%`;
 }
+// Scrolls the board, and not the page, to the middle of some nodes; both need not fit.
+function reveal(some) {
+  const boxes = some.map(node => node.getBoundingClientRect()), room = board.getBoundingClientRect();
+  const middle = (low, high) => (Math.min(...boxes.map(b => b[low])) + Math.max(...boxes.map(b => b[high]))) / 2;
+  if (!boxes.length) return;
+  board.scrollLeft += middle("left", "right") - (room.left + room.right) / 2;
+  board.scrollTop += middle("top", "bottom") - (room.top + room.bottom) / 2;
+}
 zoom.addEventListener("input", () => { drawing.style.zoom = `${zoom.value}%`; });
 fit();
 show();
+if (edges.length) reveal([nodes[edges[0].dataset.tail]]);  // what stands alone may be far from the rest

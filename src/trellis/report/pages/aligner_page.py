@@ -13,7 +13,15 @@ from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.report.alignment_plots import class_shares, class_texts, plot_boundary_errors, plot_tolerances
 from trellis.report.alignment_statistics import AlignedStarts, aligned_starts, class_errors
-from trellis.report.pages.page_parts import counted, facts_list, heat_table, interval_tiles, page, table
+from trellis.report.pages.page_parts import (
+    counted,
+    facts_list,
+    heat_table,
+    interval_tiles,
+    isolated,
+    page,
+    table,
+)
 from trellis.report.pages.sections.label_sections import calibration_section
 from trellis.report.pages.sections.stage_sections import PageStages
 from trellis.report.pages.sections.training_sections import training_facts, training_section
@@ -161,7 +169,7 @@ def _boundary_table(caption: str, starts: AlignedStarts, chosen: IntArray) -> st
     rows = [
         (
             starts.ids[i],
-            f"{starts.left[i]} | {starts.right[i]}",
+            f"{isolated(starts.left[i])} | {isolated(starts.right[i])}",
             f"{starts.errors_ms[i]:+.0f}",
             f"{starts.confidence[i]:.3f}",
             f"{starts.reference[i]:.3f}",

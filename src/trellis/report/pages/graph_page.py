@@ -7,6 +7,7 @@ those of the tree-reweighted bound, and the page says so.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -19,13 +20,14 @@ from trellis.report.label_statistics import calibration, confusion, label_probab
 from trellis.report.pages.page_parts import counted, facts_list, heat_table, page
 from trellis.report.pages.sections.graph_errors import GraphAnswers, graph_errors
 from trellis.report.pages.sections.label_sections import (
-    MOST_LABELS,
     Units,
     calibration_section,
     confusion_section,
+    few_labels,
     label_counts_fact,
     probability_notes,
     scores_section,
+    shown_labels,
 )
 from trellis.report.pages.sections.stage_sections import PageStages
 from trellis.report.pages.sections.state_sections import matrix_table
@@ -68,6 +70,7 @@ def graph_page(model: GraphLabeler, X: Any, y: Any, *, title: str, stages: PageS
     right = [a == b for g, p in zip(gold, predicted, strict=True) for a, b in zip(g, p, strict=True)]
     judged = calibration(np.concatenate(sure), np.array(right))
     notes += probability_notes(model)
+    shown = shown_labels(list(model.classes_), pairs.labels)
     sections = [
         ("summary", "Summary", facts_list([*_facts(model), ("data", label_counts_fact(evaluation, _UNITS))])),
         ("scores", "Scores", scores_section(evaluation, _UNITS)),
@@ -78,8 +81,8 @@ def graph_page(model: GraphLabeler, X: Any, y: Any, *, title: str, stages: PageS
             calibration_section(judged, "probability of the predicted label", "nodes", notes),
         ),
         ("training", "Training", training_section(model)),
-        ("edges", "Edges", _edge_weights(model)),
-        ("node-weights", "Nodes", _node_weights(model)),
+        ("edges", "Edges", _edge_weights(model, shown)),
+        ("node-weights", "Nodes", _node_weights(model, shown)),
         ("errors", "Worst graphs", graph_errors(answers, sure, pairs)),
         ("stages", "Cost of each stage", stages.section(model)),
     ]
@@ -125,27 +128,31 @@ def _facts(model: GraphLabeler) -> list[tuple[str, object]]:
     return [*facts, ("size", size)]
 
 
-def _edge_weights(model: GraphLabeler) -> str:
+def _edge_weights(model: GraphLabeler, shown: Sequence[int]) -> str:
     """A table of V for each type and feature of edges."""
     weights = model.layout_.edge_weights(model.weights_)
-    names = list(model.classes_)[:MOST_LABELS]
-    blocks = []
-    for kind, feature in list(np.ndindex(*weights.shape[:2]))[:_MOST_TABLES]:
-        table: FloatArray = weights[kind, feature][:MOST_LABELS, :MOST_LABELS]
+    names = [model.classes_[i] for i in shown]
+    few = few_labels(len(names), len(model.classes_))
+    blocks, places = [], list(np.ndindex(*weights.shape[:2]))
+    for kind, feature in places[:_MOST_TABLES]:
+        table: FloatArray = weights[kind, feature][np.ix_(shown, shown)]
         cells = [
             list(zip(texts, shares, strict=True))
             for texts, shares in zip(transition_texts(table), transition_shares(table).tolist(), strict=True)
         ]
         of_type = f", edges of type {kind}" if len(weights) > 1 else ""
-        caption = f"Scores of the labels of the two ends, edge feature {feature}{of_type}"
+        caption = f"Scores of the labels of the two ends, edge feature {feature}{of_type}{few}"
         blocks.append(heat_table(caption, "first end", names, names, cells))
-    return f'<div class="columns">{"".join(blocks)}</div>'
+    left = len(places) - len(blocks)
+    more = f'<p class="dim">{counted(left, "table")} more, of other edges or features.</p>' if left else ""
+    return f'<div class="columns">{"".join(blocks)}</div>{more}'
 
 
-def _node_weights(model: GraphLabeler) -> str:
+def _node_weights(model: GraphLabeler, shown: Sequence[int]) -> str:
     """W with the bias as its first column."""
     bias, weights = model.layout_.node_weights(model.weights_)
     rows = np.column_stack([bias, weights.T]) if model.bias else weights.T
     columns = [*(["bias"] if model.bias else []), *map(str, range(len(weights)))]
-    caption = "Weights of node features (columns) for each label (rows)"
-    return matrix_table(caption, rows[:MOST_LABELS], list(model.classes_)[:MOST_LABELS], columns)
+    few = few_labels(len(shown), len(model.classes_))
+    caption = f"Weights of node features (columns) for each label (rows){few}"
+    return matrix_table(caption, rows[shown], [model.classes_[i] for i in shown], columns)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.report.pages.page_parts import counted, facts_list, page
 from trellis.report.pages.sections.stage_sections import PageStages
@@ -52,16 +53,29 @@ def kalman_page(
 
 
 def _states(means: Any, covariances: Any) -> str:
+    """A figure for each component, since bands on top of each other hide what is below."""
     figures = []
     for i, (mean, spread) in enumerate(zip(means[:SHOWN_SEQUENCES], covariances, strict=False)):
-        some, sizes = mean[:MOST_STEPS], np.diagonal(spread[:MOST_STEPS], axis1=1, axis2=2)
-        few = f", its first {MOST_STEPS} steps" if len(mean) > MOST_STEPS else ""
-        few += f", its first {BANDS} components" if mean.shape[1] > BANDS else ""
-        if len(some):
-            label = f"Means of the state given all of sequence {i + 1}, with bands of 95 %{few}."
-            draw = partial(plot_smoothed, some, sizes)
-            figures.append(wide_figure(f"states-{i}", draw, label, f"Sequence {i + 1}"))
-    return f'<div class="wide">{"".join(figures)}</div>'
+        every = max(-(-len(mean) // MOST_STEPS), 1)
+        some, sizes = mean[::every], np.diagonal(spread[::every], axis1=1, axis2=2)
+        few = f", at one of {every} steps" if every > 1 else ""
+        for k in _told(some, sizes) if len(some) else []:
+            label = f"Component {k} of the state given all of sequence {i + 1}, with its band of 95 %{few}."
+            draw = partial(plot_smoothed, some, sizes, components=[k], every=every)
+            figures.append(wide_figure(f"states-{i}-{k}", draw, label, f"Sequence {i + 1}, component {k}"))
+    left = max((mean.shape[1] for mean in means), default=0) - BANDS
+    more = (
+        f'<p class="dim">{counted(left, "component")} more, which the observations tell less about.</p>'
+        if left > 0
+        else ""
+    )
+    return f'<div class="wide">{"".join(figures)}</div>{more}'
+
+
+def _told(means: FloatArray, variances: FloatArray) -> list[int]:
+    """The components that observations tell most about: whose means vary most, in units of their bands."""
+    ratio = means.var(axis=0) / np.maximum(variances.mean(axis=0), 1e-300)
+    return sorted(np.argsort(-ratio, kind="stable")[:BANDS].tolist())
 
 
 def _matrices(model: LinearGaussian) -> str:

@@ -15,16 +15,17 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.data.labels import flatten_labels
 from trellis.report.evaluation import Evaluation, evaluate_labels
-from trellis.report.label_statistics import calibration, confusion, label_probabilities
+from trellis.report.label_statistics import Confusion, calibration, confusion, label_probabilities
 from trellis.report.pages.page_parts import counted, escaped, facts_list, heat_table, page
 from trellis.report.pages.sections.label_sections import (
-    MOST_LABELS,
     Units,
     calibration_section,
     confusion_section,
+    few_labels,
     label_counts_fact,
     probability_notes,
     scores_section,
+    shown_labels,
 )
 from trellis.report.pages.sections.labeler_errors import errors_section
 from trellis.report.pages.sections.stage_sections import PageStages
@@ -60,6 +61,7 @@ def labeler_page(
     pairs = confusion(gold, predicted)
     found = calibration(np.concatenate(sure), right)
     linear = model if isinstance(model, ChainLabeler) else None
+    shown = [] if linear is None else _shown_states(linear, pairs)
     sections = [
         ("summary", "Summary", facts_list(_facts(model, evaluation))),
         ("scores", "Scores", scores_section(evaluation, _UNITS)),
@@ -72,8 +74,8 @@ def labeler_page(
             ),
         ),
         ("training", "Training", training_section(model)),
-        ("transitions", "Transitions", "" if linear is None else _transitions(linear)),
-        ("features", "Strongest features", "" if linear is None else _features(linear)),
+        ("transitions", "Transitions", "" if linear is None else _transitions(linear, shown)),
+        ("features", "Strongest features", "" if linear is None else _features(linear, shown)),
         ("errors", "Errors", errors_section(model, X, gold, predicted, marginals, sure, pairs)),
         ("stages", "Cost of each stage", stages.section(model)),
     ]
@@ -92,14 +94,21 @@ def _facts(model: ChainPredictor, evaluation: Evaluation) -> list[tuple[str, obj
     return [*facts, ("data", label_counts_fact(evaluation, _UNITS))]
 
 
-def _transitions(model: ChainLabeler) -> str:
-    scores: FloatArray = model.transition_table()[:MOST_LABELS, :MOST_LABELS]
-    names = _state_names(model)[:MOST_LABELS]
+def _shown_states(model: ChainLabeler, pairs: Confusion) -> list[int]:
+    """The states of the labels that are most frequent in the data, where there are too many for a table."""
+    labels = set(model.classes_)
+    return shown_labels([s if s in labels else s[0] for s in model.latent_.states.labels], pairs.labels)
+
+
+def _transitions(model: ChainLabeler, shown: Sequence[int]) -> str:
+    scores: FloatArray = model.transition_table()[np.ix_(shown, shown)]
+    every = _state_names(model)
+    names = [every[i] for i in shown]
     cells = [
         list(zip(texts, shares, strict=True))
         for texts, shares in zip(transition_texts(scores), transition_shares(scores).tolist(), strict=True)
     ]
-    few = f", the first {len(names)} labels" if len(model.latent_.states.labels) > len(names) else ""
+    few = few_labels(len(names), len(every))
     return heat_table(
         f"Scores of transitions from the row to the column{few}; a dot is forbidden",
         "from",
@@ -109,10 +118,12 @@ def _transitions(model: ChainLabeler) -> str:
     )
 
 
-def _features(model: ChainLabeler) -> str:
+def _features(model: ChainLabeler, shown: Sequence[int]) -> str:
     blocks: list[str] = []
-    for name, top in zip(_state_names(model), model.strongest_weights(_FEATURES).values(), strict=True):
-        if not top or len(blocks) == MOST_LABELS:
+    every, strongest = _state_names(model), list(model.strongest_weights(_FEATURES).values())
+    for i in shown:
+        name, top = every[i], strongest[i]
+        if not top:
             continue
         largest = max(abs(weight) for _, weight in top) or 1.0
         items = "".join(
@@ -121,7 +132,9 @@ def _features(model: ChainLabeler) -> str:
             for feature, weight in top
         )
         blocks.append(f"<div><h3>{escaped(name)}</h3><ol>{items}</ol></div>")
-    return f'<div class="features">{"".join(blocks)}</div>'
+    few = few_labels(len(shown), len(every))
+    note = f'<p class="dim">The strongest weights{few}.</p>' if few else ""
+    return f'{note}<div class="features">{"".join(blocks)}</div>'
 
 
 def _state_names(model: ChainLabeler) -> Sequence[str]:

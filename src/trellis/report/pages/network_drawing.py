@@ -96,14 +96,20 @@ def _node(network: BayesianNetwork, v: int, box: _Box, shares: FloatArray) -> st
     name = escaped(network.names[v])
     buttons = "".join(
         f'<button type="button" aria-pressed="false" style="--share:{share:.6f};--prior:{share:.6f}">'
-        f"<span>{escaped(state)}</span><b>{100 * share:.1f} %</b></button>"
+        f"<span{_title(state, box.width - _NUMBER)}>{escaped(state)}</span>"
+        f"<b>{100 * share:.1f} %</b></button>"
         for state, share in zip(network.states[v], shares.tolist(), strict=True)
     )
     place = f"left:{box.left:.0f}px;top:{box.top:.0f}px;width:{box.width:.0f}px;height:{box.height:.0f}px"
     return (
         f'<div class="node" role="group" aria-label="{name}" data-variable="{v}" style="{place}">'
-        f"<h3>{name}</h3>{buttons}</div>"
+        f"<h3{_title(network.names[v], box.width - 20)}>{name}</h3>{buttons}</div>"
     )
+
+
+def _title(text: str, room: float) -> str:
+    """The whole text under the pointer, where it may be cut."""
+    return f' title="{escaped(text)}"' if _width(text) > room else ""
 
 
 _TIPS = "<defs>{}</defs>".format(

@@ -16,7 +16,7 @@ from trellis.bayesnet import BayesianNetwork
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.report.pages.network_drawing import network_drawing
-from trellis.report.pages.page_parts import details, escaped, page, table
+from trellis.report.pages.page_parts import details, escaped, isolated, page, table
 from trellis.report.pages.sections.stage_sections import PageStages
 
 MOST_MULTIPLICATIONS = 2e7  # of all marginals in the page: some tenths of a second
@@ -131,12 +131,13 @@ def _explorer(network: BayesianNetwork, prior: list[FloatArray], live: bool) -> 
 
 def _table(network: BayesianNetwork, i: int) -> str:
     """P(variable | parents), folded."""
-    name, parents = network.names[i], [network.names[p] for p in network.parent_indices[i]]
+    name = isolated(network.names[i])
+    parents = [isolated(network.names[p]) for p in network.parent_indices[i]]
     caption = f"P({name} | {', '.join(parents)})" if parents else f"P({name})"
     rows = network.tables[i].reshape(-1, len(network.states[i]))
     keys = product(*(network.states[p] for p in network.parent_indices[i]))
     shown = [
-        (", ".join(key) or "always", *(f"{x:.6g}" for x in row))
+        (", ".join(map(isolated, key)) or "always", *(f"{x:.6g}" for x in row))
         for key, row, _ in zip(keys, rows.tolist(), range(_MOST_ROWS), strict=False)
     ]
     if len(rows) > _MOST_ROWS:

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import html
 import json
+import unicodedata
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
+
+_WIDE = 8  # more columns than these, some with longer names, have upright heads
+_NAME = 36  # letters of a row's name that stand in a line
 
 
 def asset(name: str) -> str:
@@ -27,6 +31,13 @@ def embedded_json(content: Any) -> str:
 
 def escaped(text: object) -> str:
     return html.escape(str(text))
+
+
+def isolated(name: object) -> str:
+    """A name inside a sentence: one that reads from right to left must not turn what follows it around."""
+    text = str(name)
+    turned = any(unicodedata.bidirectional(letter) in ("R", "AL") for letter in text)
+    return f"\u2068{text}\u2069" if turned else text
 
 
 def counted(n: int, noun: str, several: str | None = None) -> str:
@@ -88,7 +99,7 @@ def table(
 ) -> str:
     """A table whose first column names its rows; numbers stand right, columns in ``words`` left."""
     left = [' class="words"' if j in words else "" for j in range(len(header))]
-    head = "".join(f'<th scope="col"{left[j]}>{escaped(name)}</th>' for j, name in enumerate(header))
+    head = "".join(_head(escaped(name), left[j]) for j, name in enumerate(header))
     body = "".join(
         f'<tr><th scope="row">{escaped(first)}</th>'
         + "".join(f"<td{left[j]}>{escaped(cell)}</td>" for j, cell in enumerate(rest, 1))
@@ -109,27 +120,38 @@ def heat_table(
     cells: Sequence[Sequence[tuple[str, float]]],
 ) -> str:
     """A table of (text, share): a share from 0 to 1 fills the cell's colour, one below 0 takes the other."""
-    head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in column_names)
+    head = "".join(_head(f"<span>{escaped(name)}</span>") for name in column_names)
+    tall = len(column_names) > _WIDE and _longest(column_names) > _WIDE
     body = "".join(
         f'<tr><th scope="row">{escaped(name)}</th>' + "".join(_heat_cell(*cell) for cell in row) + "</tr>"
         for name, row in zip(row_names, cells, strict=True)
     )
     return scrolling(
-        f'<table class="heat"><caption><span>{escaped(caption)}</span></caption><thead><tr><th scope="col">'
-        f"{escaped(corner)}</th>{head}</tr></thead><tbody>{body}</tbody></table>",
+        f'<table class="heat{" tall" if tall else ""}" style="--names:{min(_longest(row_names), _NAME)}">'
+        f"<caption><span>{escaped(caption)}</span></caption><thead><tr>{_head(escaped(corner))}{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>",
         caption,
     )
 
 
+def _longest(names: Sequence[object]) -> int:
+    return max((len(str(name)) for name in names), default=0)
+
+
+def _head(content: str, attributes: str = "") -> str:
+    """The head of a column, from HTML; an empty one is none, so that no screen reader announces it."""
+    return f'<th scope="col"{attributes}>{content}</th>' if content else "<td></td>"
+
+
 def _heat_cell(text: str, share: float) -> str:
     side = "low" if share < 0 else "wave"
-    # 60 % at most: the text stays legible on it
-    return f'<td style="--side:var(--{side});--share:{60 * abs(share):.0f}%">{escaped(text)}</td>'
+    # 50 % at most: the text stays legible on it, in the dark as well
+    return f'<td style="--side:var(--{side});--share:{50 * abs(share):.0f}%">{escaped(text)}</td>'
 
 
 def scrolling(content: str, label: str) -> str:
-    """What is too wide scrolls by itself, by the keyboard as well."""
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(label)}">{content}</div>'
+    """What is too wide scrolls by itself, by the keyboard as well; it is a group, since landmarks are few."""
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="{escaped(label)}">{content}</div>'
 
 
 def details(summary: str, body: str) -> str:

@@ -13,9 +13,10 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.report.label_statistics import Confusion, Labels, worst_sequences
-from trellis.report.pages.page_parts import escaped
+from trellis.report.pages.page_parts import escaped, isolated
 
-_WORST, _CONFUSIONS, _OF_EACH, _TOP = 10, 12, 2, 3
+MOST_ITEMS = 60  # of an example that are shown
+_WORST, _CONFUSIONS, _OF_EACH, _TOP, _AROUND = 10, 12, 2, 3, 2
 _DOUBTFUL = 0.8  # below it the probabilities of a right label are shown as well
 
 
@@ -49,7 +50,7 @@ def error_articles(
             f"{content[i]}</article>"
         )
     options = "".join(
-        f'<option value="{k}">{escaped(a)} read as {escaped(b)} ({n:,})</option>'
+        f'<option value="{k}">{escaped(isolated(a))} read as {escaped(isolated(b))} ({n:,})</option>'
         for k, (a, b, n) in enumerate(frequent)
     )
     return (
@@ -57,6 +58,36 @@ def error_articles(
         f'<option value="">the most confident errors</option>{options}</select></label></div>'
         f'{note}<p id="shown" role="status"></p>{"".join(articles)}'
     )
+
+
+def near_errors(gold: Sequence[Any], predicted: Sequence[Any], pairs: Confusion) -> list[int]:
+    """Which steps of a long sequence are shown, in their order: those at most two steps from errors.
+
+    The first error of each frequent confusion is always among them, so that who chooses it finds it. Others
+    follow until there are ``MOST_ITEMS``.
+    """
+    if len(gold) <= MOST_ITEMS:
+        return list(range(len(gold)))
+    sought = {(a, b) for a, b, _ in pairs.most_frequent(_CONFUSIONS)}
+    first, others = [], []
+    for t, pair in enumerate(zip(gold, predicted, strict=True)):
+        if pair in sought:
+            first.append(t)
+            sought.remove(pair)
+        elif pair[0] != pair[1]:
+            others.append(t)
+    chosen: set[int] = set()
+    for t in [*first, *others]:
+        near = range(max(0, t - _AROUND), min(len(gold), t + _AROUND + 1))
+        if t in first or len(chosen.union(near)) <= MOST_ITEMS:
+            chosen.update(near)
+    return sorted(chosen)
+
+
+def gap_item(first: int, last: int, n_wrong: int) -> str:
+    """What stands for the steps that are left out, counted from 1."""
+    place = f"step {first:,}" if first == last else f"steps {first:,} to {last:,}"
+    return f'<li class="gap dim">{place}: {f"{n_wrong:,} wrong" if n_wrong else "right"}</li>'
 
 
 def labelled_item(
@@ -71,9 +102,9 @@ def labelled_item(
             f'style="--share:{shares[k]:.3f}">{escaped(classes[k])} <b>{shares[k]:.2f}</b></span>'
             for k in np.argsort(-shares, kind="stable")[:_TOP].tolist()
         )
-    instead = "" if right else f" <em>read as {escaped(predicted)}</em>"
+    instead = "" if right else f" <em>read as {escaped(isolated(predicted))}</em>"
     return (
         f'<li class="{"right" if right else "wrong"}"><b class="word">{escaped(name)}</b>'
-        f'<span class="gold">{escaped(gold)}{instead}</span>{bars}'
+        f'<span class="gold">{escaped(isolated(gold))}{instead}</span>{bars}'
         + (f'<small class="dim">{escaped(about)}</small></li>' if about else "</li>")
     )

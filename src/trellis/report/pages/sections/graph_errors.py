@@ -16,10 +16,10 @@ from trellis.report.graph_plots import unit_shades
 from trellis.report.label_statistics import Confusion, label_probabilities
 from trellis.report.pages.grid_pictures import LARGEST_SIDE, label_picture, legend, shade_picture
 from trellis.report.pages.page_parts import counted
-from trellis.report.pages.sections.error_articles import error_articles, labelled_item
+from trellis.report.pages.sections.error_articles import MOST_ITEMS, error_articles, labelled_item
 from trellis.structures.graph.scores.graph_features import Graph
 
-_MOST_NODES, _NEIGHBOURS = 60, 8
+_NEIGHBOURS = 8
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ def _nodes(answers: GraphAnswers, i: int) -> str:
         around[b].append(a)
     known = answers.known[i]
     wrong = [t for t in range(graph.n_nodes) if known[t] and gold[t] != predicted[t]]
-    chosen = sorted(dict.fromkeys([*wrong, *(n for t in wrong for n in around[t])][:_MOST_NODES]))
-    if graph.n_nodes <= _MOST_NODES:
+    chosen = sorted(dict.fromkeys([*wrong, *(n for t in wrong for n in around[t])][:MOST_ITEMS]))
+    if graph.n_nodes <= MOST_ITEMS:
         chosen = list(range(graph.n_nodes))
     items = []
     for t in chosen:
@@ -122,7 +122,9 @@ def _nodes(answers: GraphAnswers, i: int) -> str:
         shares = answers.marginals[i][t]
         items.append(labelled_item(f"node {t}", truth, predicted[t], shares, answers.classes, about))
     left = graph.n_nodes - len(chosen)
-    more = f'<p class="dim">{counted(left, "node")} more, right and far from errors.</p>' if left else ""
+    hidden = len(set(wrong) - set(chosen))
+    of_wrong = f"<b>{hidden:,}</b> of them wrong" if hidden else "right"
+    more = f'<p class="dim">{counted(left, "node")} more, {of_wrong}.</p>' if left else ""
     return f'<ol class="steps">{"".join(items)}</ol>{more}'
 
 

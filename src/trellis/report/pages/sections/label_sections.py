@@ -3,7 +3,7 @@ calibration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,18 @@ def label_counts_fact(evaluation: Evaluation, units: Units) -> str:
         f"{evaluation.n_sequences:,} {units.sequences}, {evaluation.n_tokens:,} {units.steps}, "
         f"{wrong:,} of them wrong"
     )
+
+
+def shown_labels(names: Sequence[Any], frequent: Sequence[Any]) -> list[int]:
+    """The places of at most ``MOST_LABELS`` names, in order: of more, those that ``frequent`` has first."""
+    rank = {name: k for k, name in enumerate(frequent)}
+    order = sorted(range(len(names)), key=lambda i: rank.get(names[i], len(rank)))
+    return sorted(order[:MOST_LABELS])
+
+
+def few_labels(n_shown: int, n_all: int) -> str:
+    """What a caption adds where not all labels are shown."""
+    return f", the {n_shown} most frequent of {n_all} labels" if n_shown < n_all else ""
 
 
 def probability_notes(model: Any) -> list[str]:
@@ -77,7 +89,7 @@ def confusion_section(found: Confusion, units: Units) -> str:
         shares = [(n / sums[i]) ** 0.5 * (1 if i == j else -1) for j, n in enumerate(row)]
         cells.append([(f"{n:,}" if n else "", share) for n, share in zip(row, shares, strict=True)])
     names = found.labels[:MOST_LABELS]
-    few = f", the {len(names)} most frequent labels" if len(found.labels) > len(names) else ""
+    few = few_labels(len(names), len(found.labels))
     return heat_table(
         f"{units.steps.capitalize()} by gold label (row) and predicted label (column){few}",
         "gold",

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trellis.core.arrays import FloatArray
 from trellis.report.label_statistics import Confusion, Labels, label_probabilities
-from trellis.report.pages.page_parts import details, table
-from trellis.report.pages.sections.error_articles import error_articles, labelled_item
+from trellis.report.pages.page_parts import details, isolated, table
+from trellis.report.pages.sections.error_articles import (
+    error_articles,
+    gap_item,
+    labelled_item,
+    near_errors,
+)
 from trellis.report.pages.sections.step_words import step_words
 from trellis.structures.chain.labeler.chain_predictor import ChainPredictor
 
 _K_BEST = 4
+_DIFFERENCES = 12  # of a labelling that are told
 
 
 def errors_section(
@@ -31,8 +37,9 @@ def errors_section(
         words, best = step_words(X, [len(row) for row in gold]), _best_labellings(model, X, chosen)
         shown = {}
         for i in chosen:
-            rows = zip(words[i], gold[i], predicted[i], marginals[i], strict=True)
-            steps = "".join(labelled_item(*row, classes) for row in rows)
+            rows = list(zip(words[i], gold[i], predicted[i], marginals[i], strict=True))
+            items = {t: labelled_item(*rows[t], classes) for t in near_errors(gold[i], predicted[i], pairs)}
+            steps = _with_gaps(items, [a != b for a, b in zip(gold[i], predicted[i], strict=True)])
             shown[i] = f'<ol class="steps">{steps}</ol>{_ranking(best.get(i), gold[i])}'
         return shown
 
@@ -42,6 +49,17 @@ def errors_section(
     )
     truth = label_probabilities(gold, marginals, classes)
     return error_articles("sequence", gold, predicted, sure, truth, pairs, bodies, note)
+
+
+def _with_gaps(items: Mapping[int, str], wrong: Sequence[bool]) -> str:
+    """The steps that are shown, in their order, and between them what is left out."""
+    found, at = [], 0
+    for t, item in [*items.items(), (len(wrong), "")]:
+        if t > at:
+            found.append(gap_item(at + 1, t, sum(wrong[at:t])))
+        found.append(item)
+        at = t + 1
+    return "".join(found)
 
 
 def _best_labellings(
@@ -63,7 +81,9 @@ def _ranking(found: list[tuple[list[Any], float]] | None, gold: Sequence[Any]) -
     rows = []
     for rank, (labels, share) in enumerate(found, 1):
         apart = [(t, a, b) for t, (a, b) in enumerate(zip(gold, labels, strict=True), 1) if a != b]
-        said = ", ".join(f"{t}: {a} read as {b}" for t, a, b in apart) or "all labels right"
-        rows.append((rank, f"{share:.4f}", len(apart), said))
+        said = ", ".join(f"{t}: {isolated(a)} read as {isolated(b)}" for t, a, b in apart[:_DIFFERENCES])
+        if (left := len(apart) - _DIFFERENCES) > 0:
+            said += f", and {left:,} more"
+        rows.append((rank, f"{share:.4f}", len(apart), said or "all labels right"))
     header = ["rank", "probability", "wrong", "steps that differ from gold"]
     return details(f"The {len(found)} best labellings", table("By their score", header, rows, words=[3]))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from trellis.core.arrays import FloatArray, IntArray
-from trellis.report.pages.page_parts import details, escaped, heat_table, scrolling, table
+from trellis.report.pages.page_parts import counted, details, escaped, heat_table, scrolling, table
 from trellis.report.pages.svg_figures import svg_figure
 from trellis.report.plots import plot_training, shown_measures
-from trellis.report.state_plots import STATE_COLOURS, draw_durations, plot_states
+from trellis.report.state_plots import draw_durations, plot_states
 
 SHOWN_SEQUENCES = 3
 MOST_STEPS = 400
@@ -21,18 +23,28 @@ _MOST_STATES, _COLUMNS = 12, 30
 
 
 def states_section(posteriors: Sequence[FloatArray]) -> str:
-    """Probabilities of the states at each step of the first sequences."""
+    """Probabilities of the states over time in the first sequences: a long one as a whole, then its start."""
     figures = []
     for i, shares in enumerate(posteriors[:SHOWN_SEQUENCES]):
-        some = shares[:MOST_STEPS]
-        few = f", its first {MOST_STEPS} steps" if len(shares) > MOST_STEPS else ""
-        few += (
-            f", its {len(STATE_COLOURS)} most frequent states" if some.shape[1] > len(STATE_COLOURS) else ""
-        )
-        if len(some):
-            label = f"Probabilities of the states at each step of sequence {i + 1}{few}."
-            figures.append(wide_figure(f"states-{i}", partial(plot_states, some), label, f"Sequence {i + 1}"))
+        place, start, few = f"sequence {i + 1}", shares[:MOST_STEPS], ""
+        if len(shares) > MOST_STEPS:
+            means, every = block_means(shares, MOST_STEPS)
+            few = f", its first {MOST_STEPS} steps"
+            label = f"Probabilities of the states in all of {place}, means over {every} steps each."
+            draw = partial(plot_states, means, every=every)
+            figures.append(wide_figure(f"states-{i}-all", draw, label, f"All of {place}"))
+        if len(start):
+            label = f"Probabilities of the states at each step of {place}{few}."
+            figures.append(wide_figure(f"states-{i}", partial(plot_states, start), label, place.capitalize()))
     return f'<div class="wide">{"".join(figures)}</div>'
+
+
+def block_means(values: FloatArray, most: int) -> tuple[FloatArray, int]:
+    """Means over blocks of as many rows as make at most ``most`` blocks, and how many these are."""
+    every = -(-len(values) // most)
+    starts = np.arange(0, len(values), every)
+    sizes = np.diff(np.append(starts, len(values)))
+    return np.add.reduceat(values, starts, axis=0) / sizes[:, None], every
 
 
 def wide_figure(name: str, draw: Any, label: str, heading: str) -> str:
@@ -58,7 +70,9 @@ def durations_section(lengths: Sequence[IntArray], n_steps: int, stay: FloatArra
     header = ["", "share of steps, %", "visits", "mean duration"]
     header += [] if stay is None else ["mean by transitions"]
     caption = "Visits of states on the best paths; the end of a sequence ends a visit"
-    return table(caption, header, rows) + f'<div class="figures">{"".join(figures)}</div>'
+    left = sum(len(runs) > 0 for runs in lengths) - len(figures)
+    more = f'<p class="dim">{counted(left, "state")} more: see the table.</p>' if left else ""
+    return table(caption, header, rows) + f'<div class="figures">{"".join(figures)}</div>{more}'
 
 
 def transitions_table(caption: str, shares: FloatArray) -> str:
@@ -66,7 +80,12 @@ def transitions_table(caption: str, shares: FloatArray) -> str:
     some = shares[:_COLUMNS, :_COLUMNS]
     names = [f"state {k}" for k in range(len(some))]
     cells = [[(f"{x:.3f}" if x else "·", x) for x in row] for row in some.tolist()]
-    return heat_table(caption, "from", names, names, cells)
+    return heat_table(caption + _first(len(some), len(shares), "states"), "from", names, names, cells)
+
+
+def _first(n_shown: int, n_all: int, what: str) -> str:
+    """What a caption adds where not all are shown."""
+    return f", the first {n_shown} of {n_all:,} {what}" if n_shown < n_all else ""
 
 
 def emission_tables(emission: Any, n_states: int) -> str:
@@ -79,8 +98,13 @@ def emission_tables(emission: Any, n_states: int) -> str:
         if isinstance(values, np.ndarray) and values.shape[:1] == (n_states,):
             rows = values.reshape(len(values), -1)
             names = [f"state {k}" for k in range(len(rows))]
-            blocks.append(matrix_table(field.name.replace("_", " "), rows, names))
+            blocks.append(matrix_table(field.name.replace("_", " "), rows, names, _columns(values)))
     return f'<div class="columns">{"".join(blocks)}</div>'
+
+
+def _columns(values: FloatArray) -> list[str]:
+    """What names the columns of an array (states, ...): of matrices both indices."""
+    return [", ".join(map(str, place)) for place in np.ndindex(*values.shape[1:])] or ["0"]
 
 
 def matrix_table(
@@ -94,7 +118,7 @@ def matrix_table(
         for both in zip(rows.tolist(), shades.tolist(), strict=True)
     ]
     heads = [str(j) for j in range(rows.shape[1])] if columns is None else columns[:_COLUMNS]
-    return heat_table(caption, "", names, heads, cells)
+    return heat_table(caption + _first(rows.shape[1], values.shape[1], "columns"), "", names, heads, cells)
 
 
 def em_section(model: Any) -> str:
@@ -103,9 +127,11 @@ def em_section(model: Any) -> str:
     if "objective" not in shown_measures(history):
         return ""
     label = "Minus the objective (primal) and minus the lower bound (dual) of EM, by iteration."
-    rows = [(i, f"{x:.6g}") for i, x in enumerate(history.get("primal", []))]
+    curves = [name for name in ("primal", "dual") if len(history.get(name, ()))]
+    numbers = zip_longest(*(history[name] for name in curves), fillvalue=math.nan)
+    rows = [(i, *(f"{x:.6g}" for x in row)) for i, row in enumerate(numbers, 1)]
     return svg_figure("learning", partial(plot_training, model), label, label) + details(
-        "The numbers", table(label, ["iteration", "primal"], rows)
+        "The numbers", table(label, ["iteration", *curves], rows)
     )
 
 
