@@ -151,7 +151,8 @@ def _chain_radius(model: SequenceLabeler, X: Any, y: Any) -> float:
     k = len(model.labels_)
     inner = np.ones(len(gold.codes), dtype=np.bool_)  # steps that a transition leads into
     inner[offsets[:-1][np.diff(offsets) > 0]] = False
-    pairs = np.where(inner, np.roll(gold.codes, 1) * k + gold.codes, -1)
+    codes = gold.codes.astype(np.int64)  # k^2 pairs
+    pairs = np.where(inner, np.roll(codes, 1) * k + codes, -1)
     squares = _block_bound(encoded.nodes.to_csr(), gold.codes, k, offsets)
     one = csr_array(np.ones((len(gold.codes), 1)))
     squares += _block_bound(one, pairs, k * k, offsets)
