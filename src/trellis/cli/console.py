@@ -119,7 +119,7 @@ def check_output(path: str, what: str | None = None, *, inputs: Iterable[str | N
 
 
 def _is_same_file(name: str, output: str) -> bool:
-    """Whether two paths lead to the same regular file; a device may be both, as /dev/stdin and /dev/stdout."""
+    """Whether two paths lead to the same regular file; a device may be an input and an output at once."""
     try:
         return os.path.isfile(output) and os.path.samefile(name, output)
     except (OSError, ValueError):  # no such file, or no path
