@@ -197,12 +197,45 @@ def test_train_stops_as_crfsuite_does(folder: Path) -> None:
         run(*arguments, "--objective", "margin", "--l1", 0)
 
 
+def run_with_notes(*arguments: object) -> str:
+    return CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False).stderr
+
+
 def test_train_says_that_a_model_knows_one_label(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("same a\n\nsame a\n\nsame b\n")
     arguments = ["train", str(tmp_path / "train.txt"), "-o", str(tmp_path / "model")]
     lines = CliRunner().invoke(app, arguments).stderr.splitlines()
-    assert lines[0].startswith("trellis: warning: the model gives each of 3 steps of the training data")
+    assert lines[0].startswith("trellis: warning: the model gives each of the 3 steps of the training data")
     assert CliRunner().invoke(app, [*arguments, "--quiet"]).stderr == ""
+    (tmp_path / "train.txt").write_text("one a\n\nother a\n")
+    lines = CliRunner().invoke(app, arguments).stderr.splitlines()
+    assert lines[0].startswith("trellis: warning: all known labels of the training data are 'a'")
+
+
+@pytest.mark.parametrize("odd", ["b-NP", "NP", "Z-NP", "B_NP"])
+def test_evaluate_says_which_label_takes_the_span_f1_away(odd: str, tmp_path: Path) -> None:
+    data = tmp_path / "train.txt"
+    for last, said in ((odd, True), ("I-NP", False)):
+        data.write_text(f"the B-NP\ncat I-NP\nsees O\nme B-VP\nnow {last}\n\n" * 3)
+        run("train", data, "-o", tmp_path / "model", "-q")
+        done = run_with_notes("evaluate", tmp_path / "model", data)
+        assert ("without span F1" in done and repr(odd) in done) == said
+
+
+@pytest.mark.parametrize("mark", [",", ";", "|"])
+def test_columns_with_other_separators_are_named(mark: str, tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text(f"a{mark}N{mark}B-X\nb{mark}N{mark}O\n")
+    with pytest.raises(DataError, match=f"separated by blanks or tabs, not by '[{mark}]'"):
+        run("train", tmp_path / "train.txt", "-o", tmp_path / "model")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_the_likely_encoding_is_suggested(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("caf\u00e9 N\nou C\n", encoding)
+    with pytest.raises(DataError, match=f"--encoding {encoding}"):
+        run("train", tmp_path / "train.txt", "-o", tmp_path / "model")
+    run("train", tmp_path / "train.txt", "-o", tmp_path / "model", "--encoding", encoding)
+    assert (tmp_path / "model").exists()
 
 
 def test_tag_echoes_the_lines(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import runpy
 import signal
 import stat
 import subprocess
@@ -15,11 +16,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from trellis import SequenceLabeler, load
+from trellis import SequenceLabeler, __version__, load
 from trellis.cli.app import app
 from trellis.cli.console import printable
 from trellis.core import storage
-from trellis.core.errors import ModelFileError, TrellisError, UnsupportedError
+from trellis.core.errors import DataError, ModelFileError, TrellisError, UnsupportedError
 
 TRELLIS = [sys.executable, "-c", "from trellis.cli import main; main()"]
 ESCAPE = "\x1b[31mred\x1b[0m"
@@ -79,6 +80,47 @@ def test_the_folder_of_results_is_checked_first(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
+# the command, with {} for the input that -o (or --draw) would replace; the other paths are read later
+OVERWRITING = {
+    "train": ["train", "{}", "-o"],
+    "train, of several": ["train", "no data*", "{}", "-o"],
+    "train --dev": ["train", "no data", "--dev", "{}", "-o"],
+    "train --template": ["train", "no data", "-t", "{}", "-o"],
+    "train --constraints": ["train", "no data", "--constraints", "{}", "-o"],
+    "tag, the model": ["tag", "{}", "no data", "-o"],
+    "tag, the file": ["tag", "no model", "{}", "-o"],
+    "report, the model": ["report", "{}", "no data", "-o"],
+    "report, the file": ["report", "no model", "{}", "-o"],
+    "align train": ["align", "train", "{}", "-o"],
+    "align adapt": ["align", "adapt", "no model", "{}", "-o"],
+    "net fit": ["net", "fit", "no network", "{}", "-o"],
+    "net predict, the network": ["net", "predict", "{}", "no rows", "-o"],
+    "net predict, the rows": ["net", "predict", "no network", "{}", "-o"],
+    "net draw": ["net", "draw", "{}", "-o"],
+    "net separate": ["net", "separate", "{}", "A", "B", "--draw"],
+}
+
+
+@pytest.mark.parametrize("way", ["the same path", "another path", "a link", "a hard link"])
+@pytest.mark.parametrize("command", OVERWRITING)
+def test_an_output_never_replaces_an_input(command: str, way: str, tmp_path: Path) -> None:
+    held = tmp_path / "held.png"
+    held.write_text("a X\n")
+    (tmp_path / "no data 2").write_text("a X\n")
+    output = tmp_path / "other.png" if "link" in way else held
+    if way == "a link":
+        output.symlink_to(held)
+    elif way == "a hard link":
+        os.link(held, output)
+    shown = f"{tmp_path}/../{tmp_path.name}/held.png" if way == "another path" else str(output)
+    words = [word.format(held).replace("no data*", f"{tmp_path}/no data*") for word in OVERWRITING[command]]
+    done = CliRunner().invoke(app, [*words, shown])
+    assert isinstance(done.exception, DataError)
+    assert "would overwrite" in str(done.exception)
+    assert str(held) in str(done.exception)
+    assert held.read_text() == "a X\n"
+
+
 @posix_only
 def test_pipes_get_what_is_written(folder: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
@@ -92,6 +134,16 @@ def test_pipes_get_what_is_written(folder: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert found == [CliRunner().invoke(app, command).stdout_bytes]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_python_runs_the_package_as_the_program(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["trellis", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("trellis", run_name="__main__", alter_sys=True)
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"trellis {__version__}\n"
 
 
 def test_a_model_on_standard_output(folder: Path, tmp_path: Path) -> None:

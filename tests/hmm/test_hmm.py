@@ -379,7 +379,7 @@ PLAIN = Categorical(2)
         ),
         (lambda: HMM(2, PLAIN, tied_transitions=[0]).fit(X0), "one for each of the 2 states"),
         (lambda: HMM(2, PLAIN, transition_pseudocount=-1).fit(X0), "transition_pseudocount must be"),
-        (lambda: HMM(2, "categorical").fit(X0), "give an object of trellis.hmm.emissions"),
+        (lambda: HMM(2, "categorical").fit(X0), "give an object of trellis.emissions"),
         (lambda: HMM(0, PLAIN).fit(X0), "n_states is 0"),
         (lambda: HMM(2, PLAIN, tol=-1).fit(X0), "tol is -1"),
         (lambda: HMM(2, PLAIN, start="best").fit(X0), "start is 'best'"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -15,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 import typer
 
-from trellis.core.errors import UnsupportedError
+from trellis.core.errors import DataError, UnsupportedError
 
 if TYPE_CHECKING:
     from trellis.core.output_files import Target
@@ -99,17 +100,30 @@ class _Terminal:
         sys.stdout.flush()
 
 
-def check_output(path: str, what: str | None = None) -> None:
-    """Refuse an output that cannot be written, before any work is done.
+def check_output(path: str, what: str | None = None, *, inputs: Iterable[str | None] = ()) -> None:
+    """Refuse an output that cannot be written, or would replace an input, before any work is done.
 
-    ``what`` names what is not text, and so neither fits a terminal.
+    ``what`` names what is not text, and so neither fits a terminal. ``inputs``: the files that the command
+    reads and that must survive it; what is no path (an option left out, a name, standard input) is passed
+    over.
     """
     if path != STDOUT:
         from trellis.core.output_files import check_destination
 
         check_destination(path)
+        for name in inputs:
+            if name is not None and name != STDOUT and _is_same_file(name, path):
+                raise DataError(f"the output would overwrite {name}, which is an input; give another path")
     elif what is not None and sys.stdout.isatty():
         raise UnsupportedError(f"{what} cannot be shown on a terminal; redirect it, or give -o a file")
+
+
+def _is_same_file(name: str, output: str) -> bool:
+    """Whether two paths lead to the same regular file; a device may be an input and an output at once."""
+    try:
+        return os.path.isfile(output) and os.path.samefile(name, output)
+    except (OSError, ValueError):  # no such file, or no path
+        return False
 
 
 def binary_target(path: str) -> Target:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from trellis.cli.console import STDOUT, echo, echo_table
+from trellis.cli.console import STDOUT, echo, echo_table, note
 from trellis.cli.options import AsJson, Jobs, argument, option
 from trellis.cli.places import Cluster, LocalCluster, MaxMemory, chosen_place, is_one_file
 from trellis.cli.tag import Decoding, Encoding
@@ -85,6 +85,7 @@ def evaluate(
             figures["against"] = {"model": against, **comparison_json(compared)}
         echo(json.dumps(figures, indent=2))
         return
+    _note_labels_without_spans(evaluation)
     echo(evaluation.headline())
     if (line := evaluation.bernstein_line()) is not None:
         echo(line)
@@ -95,6 +96,21 @@ def evaluate(
         # as wide as it needs to be, also in a file
         width = max(120, len(model) + len(against) + 100)
         echo_table(comparison_table(compared, model, against), width)
+
+
+def _note_labels_without_spans(evaluation: Evaluation) -> None:
+    """One misspelt label takes the span F1 away; say which, where the others are span labels."""
+    from trellis.data.constraints import split_tag
+    from trellis.losses.metrics import SPAN_TAGS
+
+    if evaluation.span_f1 is not None:
+        return
+    tags = {label: split_tag(label) for label in evaluation.by_type if label != "O"}
+    odd = [label for label, (tag, kind) in tags.items() if tag not in SPAN_TAGS or not kind]
+    begins = any(tag == "B" and kind for tag, kind in tags.values())
+    if begins and 0 < len(odd) < len(tags) - len(odd):
+        shown = ", ".join(repr(label) for label in sorted(odd)[:3])
+        note(f"labels are scored one by one, without span F1, because not all are like B-NP or O: {shown}")
 
 
 def _evaluate_many(

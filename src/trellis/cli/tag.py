@@ -103,7 +103,7 @@ def tag(
     files, backend = files or [STDOUT], chosen_place(cluster, local_cluster)
     answered = Answered(labels_only, marginals, k_best, decoding)
     if is_one_file(files) and backend is None:
-        check_output(output)
+        check_output(output, inputs=[model, *files])
         labeler, layout = open_model(model, jobs, encoding)
         first = 1
         with binary_output(output) as stream:
@@ -171,7 +171,7 @@ def _targets(files: list[str], output: str) -> dict[str, str]:
                 f"two files are named {os.path.basename(path)}; label them into different folders"
             )
         if os.path.realpath(target) == os.path.realpath(path):
-            raise DataError(f"the output would overwrite {path}; choose another folder with -o")
+            raise DataError(f"the output would overwrite {path}, which is an input; give another folder")
         target_of[path] = target
     os.makedirs(output, exist_ok=True)
     return target_of

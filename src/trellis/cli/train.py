@@ -73,11 +73,13 @@ def train(
     """
     from trellis.cli.models import save_model
     from trellis.cli.training_input import TrainingFile, TrainingFiles
+    from trellis.data.shard_files.file_paths import find_files
     from trellis.structures.chain.labeler.inspection import said_of_hashing
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
     began, stages = time.perf_counter(), StageTimes()
-    check_output(output, "a model")
+    listed = files if is_one_file(files) else find_files(files)
+    check_output(output, "a model", inputs=[*listed, dev, template, constraints, transitions])
     if checkpoint is not None:
         check_folder(checkpoint)
     backend = chosen_place(cluster, local_cluster)

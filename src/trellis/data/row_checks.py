@@ -38,7 +38,8 @@ def check_rows(
     if rows.ndim == 1:
         rows = rows[:, None]
     if rows.ndim != 2 or rows.shape[1] == 0:
-        raise DataError(f"{name} has shape {rows.shape}; it must have shape (length, columns)")
+        hint = f"; if its first axis counts sequences, give list({name})" if rows.ndim == 3 else ""
+        raise DataError(f"{name} has shape {rows.shape}; it must have shape (length, columns){hint}")
     if n_columns is not None and rows.shape[1] != n_columns:
         raise DataError(
             f"{name} has {rows.shape[1]} columns, but the model has {n_columns}; they must be equal"

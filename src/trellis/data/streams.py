@@ -11,6 +11,7 @@ import io
 import os
 import sys
 import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any, cast
@@ -82,9 +83,10 @@ def to_utf8(raw: bytes, encoding: str, name: str, first_line: int) -> bytes:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
         line = first_line + raw.count(b"\n", 0, error.start)
+        likely = "utf-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "latin-1"
         raise DataError(
             f"{name}:{line}: byte 0x{raw[error.start]:02x} is not valid {encoding}; "
-            "give the encoding of the file, for instance encoding='latin-1' (--encoding latin-1)"
+            f"give the encoding of the file, for instance encoding='{likely}' (--encoding {likely})"
         ) from None
     except LookupError:
         raise DataError(f"unknown encoding {encoding!r}; give one such as 'utf-8'") from None

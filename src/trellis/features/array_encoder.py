@@ -171,7 +171,10 @@ def _check_numbers(rows: AnyArray) -> AnyArray:
             "columns as dictionaries, {name: value} for each step)"
         )
     if rows.ndim != 2 and rows.shape != (0,):
-        raise DataError(f"X has rows of shape {rows.shape[1:]}; a sequence has shape (length, n_columns)")
+        hint = "; if its first axis counts sequences, give list(X)" if rows.ndim == 3 else ""
+        raise DataError(
+            f"X has rows of shape {rows.shape[1:]}; a sequence has shape (length, n_columns){hint}"
+        )
     if np.ma.is_masked(rows):
         row, column = np.argwhere(np.ma.getmaskarray(rows))[0]
         raise row_error(row, f"column {column} of X is masked; fill it, or leave the column out")

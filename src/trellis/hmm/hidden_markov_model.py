@@ -32,6 +32,7 @@ from trellis.hmm.learning.online_em import OnlineState, online_step
 from trellis.hmm.observations import Observations
 from trellis.hmm.shards.sharded_observations import ShardedObservations
 from trellis.hmm.transition_constraints import PARTS, TransitionConstraints
+from trellis.hmm.variance_floor import warn_of_flat_columns
 from trellis.objectives.records import Objective
 from trellis.solvers.run import Solver
 from trellis.training.checkpoints import Checkpoints, open_checkpoints
@@ -70,6 +71,8 @@ class HMM(HMMDescription):
         checkpoints = open_checkpoints(self, {} if self.checkpoint is None else observations.identity())
         seed = checkpoints.seed(self.random_state)
         stages.done(encoding_stage(X))
+        if isinstance(observations, Observations) and not observations.all_known and self.n_states > 1:
+            warn_of_flat_columns(observations.values, getattr(self.emission, "min_variance", 0.0))
         if observations.all_known:
             interrupted = self._count(observations, constraints, seed, checkpoints)
         else:

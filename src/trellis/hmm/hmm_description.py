@@ -6,6 +6,7 @@ The model is what ``fit`` has left, or what the user gave, if that is complete.
 from __future__ import annotations
 
 import copy
+from difflib import get_close_matches
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,17 @@ from trellis.hmm.hmm_parameters import HMMParameters
 from trellis.hmm.learning.online_em import OnlineState
 from trellis.hmm.transition_constraints import TransitionConstraints, check_probabilities
 from trellis.training import declarations as declared
+
+_EMISSIONS = {
+    "gaussian": "Gaussian()",
+    "normal": "Gaussian()",
+    "gaussianmixture": "GaussianMixture(n_components)",
+    "gmm": "GaussianMixture(n_components)",
+    "categorical": "Categorical(n_symbols)",
+    "discrete": "Categorical(n_symbols)",
+    "multinomial": "Multinomial(n_symbols)",
+    "poisson": "Poisson()",
+}
 
 
 class HMMDescription(HMMInference):
@@ -146,7 +158,10 @@ class HMMDescription(HMMInference):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if not isinstance(self.emission, Emission):
-            raise DataError(f"emission is {self.emission!r}; give an object of trellis.hmm.emissions")
+            raise DataError(
+                f"emission is {self.emission!r}; give an object of trellis.emissions, such as "
+                f"{_emission_meant(self.emission)}"
+            )
 
     @property
     def n_parameters(self) -> int:
@@ -218,3 +233,10 @@ def _permute_axes(name: str, value: Any, order: IntArray) -> Any:
     if set(array.shape) != {len(order)}:
         raise DataError(f"{name} has shape {array.shape}, which does not fit {len(order)} states")
     return array[np.ix_(*[order] * array.ndim)]
+
+
+def _emission_meant(given: Any) -> str:
+    """The emission of this name, or of this class, as it is written."""
+    name = given.__name__ if isinstance(given, type) else str(given)
+    near = get_close_matches(name.replace("_", "").lower(), _EMISSIONS, 1)
+    return f"emissions.{_EMISSIONS[near[0] if near else 'gaussian']}"

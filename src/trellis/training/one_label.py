@@ -43,9 +43,20 @@ def warn_of_one_label(
     if len(known) < 2 or not len(found) or found.min() != found.max():
         return
     warnings.warn(
-        f"the model gives each of {len(found)} steps of the training data the label "
+        f"the model gives each of the {len(found)} steps of the training data that were looked at the label "
         f"{names.labels[int(found[0])]!r}, although {len(known)} labels occur in them; lower l2 or l1, raise "
         "max_iter, or choose another objective or class_weight",
         TrainingWarning,
         stacklevel=stacklevel,
     )
+
+
+def warn_of_single_label(names: LabelSet, *, stacklevel: int = 3) -> None:
+    """Warn if only one label occurs in the training data: no model can learn anything from them."""
+    if len(names.labels) == 1:
+        warnings.warn(
+            f"all known labels of the training data are {names.labels[0]!r}, so the model can predict "
+            "nothing else; check that these are the labels",
+            TrainingWarning,
+            stacklevel=stacklevel,
+        )

@@ -12,6 +12,7 @@ from trellis.core.errors import DataError
 from trellis.data.streams import read_utf8, source_name
 
 Columns = dict[str, list[str | None]]
+_GAPS = frozenset({"na", "n/a", "nan", "<na>", "none", "null", "nil", "?", ".", "-", "missing"})
 
 
 def read_rows(
@@ -59,14 +60,17 @@ def _check_names(shown: str, header: Sequence[str], variables: Variables) -> Non
         try:
             variables.index(name)
         except DataError as error:
-            raise DataError(f"{shown}:1: {error}") from None
+            hint = "; separate the columns by commas or tabs" if len(header) == 1 and ";" in name else ""
+            raise DataError(f"{shown}:1: {error}{hint}") from None
 
 
 def _check_state(place: str, variables: Variables, name: str, cell: str) -> None:
     try:
         variables.code(variables.index(name), cell)
     except DataError as error:
-        raise DataError(f"{place}: {error}") from None
+        gap = cell.strip().lower() in _GAPS
+        hint = f"; where it is missing, leave the cell empty, or give --missing {cell!r}" if gap else ""
+        raise DataError(f"{place}: {error}{hint}") from None
 
 
 def write_rows(file: IO[bytes], columns: Mapping[str, Sequence[str | None]]) -> None:

@@ -38,7 +38,7 @@ def adapt(
     from trellis.cli.align import models
 
     began = time.perf_counter()
-    check_output(output, "a model")
+    check_output(output, "a model", inputs=[corrected])
     if checkpoint is not None:
         check_folder(checkpoint)
     aligner, _ = models.open_aligner(model, None)

@@ -55,7 +55,7 @@ def train(
     from trellis.speech.corpus.label_checks import check_labels, skip_bad_labels
 
     began, stages = time.perf_counter(), StageTimes()
-    check_output(output, "a model")
+    check_output(output, "a model", inputs=[corpus])
     if checkpoint is not None:
         check_folder(checkpoint)
     aligner = Aligner(**parameters, checkpoint=checkpoint)

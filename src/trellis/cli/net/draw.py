@@ -27,7 +27,7 @@ def draw(network: Network, output: Output, observed: Observed = None, encoding: 
         raise UnsupportedError(
             "the suffix of the output file chooses the kind of drawing; give -o a file, not -"
         )
-    check_output(output)
+    check_output(output, inputs=[network])
     model = open_model(network, encoding)
     if isinstance(model, BayesianNetwork):
         model.draw(output, observed=observed or ())

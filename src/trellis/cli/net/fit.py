@@ -51,7 +51,7 @@ def fit(
     from trellis.cli.training_output import save_trained
     from trellis.core.output_files import check_folder
 
-    check_output(output, "a Trellis file")
+    check_output(output, "a Trellis file", inputs=[rows])
     if checkpoint is not None:
         check_folder(checkpoint)
     net = open_network(network, encoding)

@@ -42,7 +42,7 @@ def predict(
     from trellis.cli.console import binary_output, check_output
     from trellis.cli.net.models import open_model
 
-    check_output(output)
+    check_output(output, inputs=[network, rows])
     model = open_model(network, encoding)
     frame = read_rows(rows, model.variables, missing or (), encoding)
     backend = chosen_place(cluster, local_cluster)

@@ -28,7 +28,7 @@ def separate(
     from trellis.cli.net.models import open_network
 
     if draw is not None:
-        check_output(draw)
+        check_output(draw, inputs=[network])
     found = open_network(network, encoding).explain_separation(x, y, given or (), max_paths=paths)
     if draw is not None:
         found.draw(draw)

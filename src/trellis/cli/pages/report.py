@@ -40,7 +40,7 @@ def report(
     from trellis.core.model_pages import page_kind
     from trellis.core.persistence import load
 
-    check_output(output)
+    check_output(output, inputs=[model, file])
     text_file = extension(model) in (".bif", ".uai", ".fg")
     found = open_network(model, encoding or "utf-8") if text_file else load(model)
     text = _page(page_kind(found), found, model, file, title, encoding, jobs)

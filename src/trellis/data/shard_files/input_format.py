@@ -161,7 +161,12 @@ def choose_format(
     else:
         features = tuple(j for j in range(n_columns) if j != label)
     if not features:
-        raise DataError(f"{name}: the file has only one column; it needs another one to predict labels from")
+        first = text.lstrip(b"\n").partition(b"\n")[0]
+        other = next((mark for mark in ",;|" if mark.encode() in first), None)
+        hint = "" if other is None else f" (columns are separated by blanks or tabs, not by {other!r})"
+        raise DataError(
+            f"{name}: the file has only one column; it needs another one to predict labels from{hint}"
+        )
     if label in features:
         raise UnsupportedError(f"column {label} is both label and feature; choose feature columns without it")
     return InputFormat(format, "\t" if conllu or tabs else None, encoding, n_columns, label, features)

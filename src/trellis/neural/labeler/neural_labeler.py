@@ -42,7 +42,7 @@ from trellis.training import declarations as declared
 from trellis.training.checkpoints import Checkpoints, open_checkpoints
 from trellis.training.driver import EarlyStopping, minimise_run
 from trellis.training.holdout import AUTOMATIC_FRACTION, hold_out
-from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
+from trellis.training.one_label import sample_with_several_labels, warn_of_one_label, warn_of_single_label
 
 Record = TypeVar("Record")
 
@@ -195,6 +195,7 @@ class NeuralSequenceLabeler(ChainPredictor):
                     scores = packed_scores(network, Corpus(sample.inputs), problem.legal)
                 found = Chain(self._threads()).best(scores).labels
                 warn_of_one_label(problem.corpus.gold.take(chosen), found, problem.labels)
+            warn_of_single_label(problem.labels)
         stages.done("checking")
         return self._finished(trace.interrupted)
 

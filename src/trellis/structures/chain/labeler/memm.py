@@ -34,7 +34,7 @@ from trellis.structures.chain.scores.local_chain_scores import local_chain_score
 from trellis.training import declarations as declared
 from trellis.training.checkpoints import open_checkpoints
 from trellis.training.driver import minimise
-from trellis.training.one_label import warn_of_one_label
+from trellis.training.one_label import warn_of_one_label, warn_of_single_label
 from trellis.training.options import Options
 
 
@@ -101,6 +101,7 @@ class MEMM(ChainLabeler):
         if len(sample):
             found = Chain(self._threads()).best(self._input_scores(sample.inputs)).labels
             warn_of_one_label(sample.labels, found, data.names)
+        warn_of_single_label(data.names)
         stages.done("checking")
         return self._finished(solution.interrupted)
 

@@ -50,7 +50,7 @@ from trellis.training.checkpoints import open_checkpoints
 from trellis.training.direct_recipe import Parts
 from trellis.training.fit import convex_start, latent_start, train
 from trellis.training.holdout import refits
-from trellis.training.one_label import warn_of_one_label
+from trellis.training.one_label import warn_of_one_label, warn_of_single_label
 from trellis.training.options import automatic_solver, checked_options
 
 
@@ -177,6 +177,7 @@ class SequenceLabeler(ChainLabeler):
         if len(sample):
             found = self._chain().best(self._input_scores(sample.inputs)).labels
             warn_of_one_label(sample.labels, latent.collapse(found), data.names)
+        warn_of_single_label(data.names)
         stages.done("checking")
         return self._finished(trained.solution.interrupted)
 

@@ -45,7 +45,7 @@ from trellis.structures.graph.scores.linear_graph import GraphLayout
 from trellis.training import declarations as declared
 from trellis.training.checkpoints import open_checkpoints
 from trellis.training.fit import train
-from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
+from trellis.training.one_label import sample_with_several_labels, warn_of_one_label, warn_of_single_label
 
 INTEGRAL = 1e-6
 
@@ -210,6 +210,7 @@ class GraphLabeler(Model):
         if len(sample):
             found = [one.labels for one in self._solve([data.graphs[i] for i in sample], None)]
             warn_of_one_label(data.labels.take(sample), np.concatenate(found), data.names)
+        warn_of_single_label(data.names)
 
     def scores(self, graph: Graph, name: str = "the graph") -> GraphScores:
         """The part scores of one graph: what ``GraphInference`` takes."""
