@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from trellis import MEMM, SequenceLabeler
+from trellis import HMM, MEMM, SequenceLabeler, emissions
 from trellis.core.errors import DataError
-from trellis.features import SequenceFrame
+from trellis.features import ArrayEncoder, SequenceFrame
 
 COLUMNS: dict[str, list[Any]] = {
     "sentence": [7, 7, 3, 3, 3, 7],
@@ -133,3 +133,30 @@ def test_a_column_may_have_any_name(name: str, model: type[SequenceLabeler | MEM
     whole = pd.concat(frames)
     again = model(max_iter=5, verbose=False).fit(whole, np.concatenate(labels), lengths=[4, 4])
     np.testing.assert_array_equal(again.weights_, found.weights_)
+
+
+@given(st.permutations(["b", "a", "c", "d"]), st.booleans())
+@settings(max_examples=20)
+def test_numeric_frames_need_the_columns_of_training_in_their_order(names: list[str], polars: bool) -> None:
+    rng, make = np.random.default_rng(0), pl.DataFrame if polars else pd.DataFrame
+    frames = [make({name: rng.normal(size=3) for name in "abcd"}) for _ in range(2)]
+    encoder = ArrayEncoder()
+    encoder.fit(frames)
+    for one in (encoder, ArrayEncoder.from_state(encoder.to_state())):
+        assert one.transform([frame.to_numpy() for frame in frames]).nodes.n_features == 4
+        if names == list("abcd"):
+            assert one.transform([frame[names] for frame in frames]).nodes.n_features == 4
+            continue
+        with pytest.raises(DataError, match=r"another order; give X\[\['a', 'b', 'c', 'd'\]\]"):
+            one.transform([frame[names] for frame in frames])
+        with pytest.raises(DataError, match=r"has the columns \['b', 'c', 'd', 'e'\], but in training"):
+            one.transform([make({name: [1.0] for name in "bcde"})])
+        for taken in (encoder.fit, HMM(2, emissions.Gaussian()).fit):
+            with pytest.raises(DataError, match="frame 1 of X has the columns"):
+                taken([frames[0], frames[1][names]])
+
+
+def test_names_that_are_numbers_are_not_compared() -> None:
+    encoder = ArrayEncoder()
+    encoder.fit([pd.DataFrame(np.eye(2))])
+    assert encoder.transform([pd.DataFrame(np.eye(2), columns=["a", "b"])]).nodes.n_features == 2

@@ -16,6 +16,7 @@ from trellis.theory import (
     paired_loss_test,
     paired_test,
 )
+from trellis.theory.paired_tests import Comparison
 from trellis.theory.share_statistics import f1, ratio
 
 
@@ -123,3 +124,16 @@ def test_losses_that_nothing_bounds() -> None:
     assert 0 < few.p_value <= 1
     many = paired_loss_test(rng.exponential(3.0, 400), rng.exponential(2.0, 400))
     assert 0 < many.low < many.difference < many.high
+
+
+@pytest.mark.parametrize(
+    ("p", "low", "words"),
+    [
+        (0.04, 0.1, "they differ"),
+        (0.04, -0.1, "they differ by the test alone"),
+        (0.06, -0.1, "no difference can be told"),
+        (0.04, float("nan"), "they differ"),
+    ],
+)
+def test_the_verdict_says_where_the_interval_is_wider_than_the_test(p: float, low: float, words: str) -> None:
+    assert str(Comparison("a test", 0.5, 0.3, low, 0.4, 0.95, p, 40, 12)).endswith(f": {words}")

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, TrellisError
 from trellis.data.answers import Answers
-from trellis.data.user_input import as_dense
+from trellis.data.user_input import as_dense, frame_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +72,7 @@ class Sequences:
         elif lengths is not None:
             raise DataError(f"lengths belong to one array of all sequences, but {name} is a list; omit them")
         else:
+            frame_columns(X, name)  # checks that they agree
             packed = Sequences.from_list(_as_list(X, name), name=name)
         try:
             values = packed.values if check is None else check(packed.values)

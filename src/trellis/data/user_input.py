@@ -41,6 +41,24 @@ def is_frame(values: Any) -> bool:
     return hasattr(values, "columns") and hasattr(values, "to_numpy")
 
 
+def frame_columns(X: Any, name: str = "X") -> tuple[str, ...] | None:
+    """The columns of a frame, or of the frames in a list, if all their names are strings.
+
+    Frames of a list must agree: as arrays, they have only the places of columns.
+    """
+    sequences = X if isinstance(X, list | tuple) else [X]
+    columns = [tuple(one.columns) for one in sequences if is_frame(one)]
+    if not columns or not all(isinstance(column, str) for column in columns[0]):
+        return None
+    for i, found in enumerate(columns):
+        if found != columns[0]:
+            raise DataError(
+                f"frame {i} of {name} has the columns {list(found)}, frame 0 has {list(columns[0])}; "
+                "give all of them the same columns in the same order"
+            )
+    return columns[0]
+
+
 def has_text(values: Any) -> bool:
     """Whether values are a frame with columns that are no numbers."""
     return is_frame(values) and np.asarray(values.to_numpy()).dtype.kind not in "biufc"

@@ -20,7 +20,7 @@ from trellis.core.file_checks import check_type
 from trellis.core.registration import register
 from trellis.data.row_checks import LARGEST, row_error
 from trellis.data.sequences import Sequences, offsets_from_lengths, step_name
-from trellis.data.user_input import as_arrays
+from trellis.data.user_input import as_arrays, frame_columns
 from trellis.features.encoded import CodedEncoder, CodedSteps, Encoded
 
 
@@ -58,13 +58,16 @@ class ArrayEncoder(CodedEncoder):
     _key = (int, np.integer)
     _keys_are = "column numbers, for arrays"
     _kept: BoolArray = np.empty(0, np.bool_)
+    _columns: tuple[str, ...] | None = None  # of the frames that it was fitted on
 
     def fit(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
+        self._columns = frame_columns(X)
         steps, width = _code_columns(X, lengths)
         self._set_columns(np.bincount(steps.codes, minlength=width) >= self.min_count)
         return self._encode(steps, self._ids())
 
     def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
+        self._check_columns(frame_columns(X))
         steps, width = _code_columns(X, lengths)
         if width != self.n_features:
             raise DataError(f"X has {width} columns, but there were {self.n_features} in training")
@@ -87,6 +90,7 @@ class ArrayEncoder(CodedEncoder):
             "min_count": self.min_count,
             "transition_features": self.transition_features,
             "kept": self._kept.astype(np.uint8),
+            "columns": self._columns,
         }
 
     @classmethod
@@ -94,7 +98,18 @@ class ArrayEncoder(CodedEncoder):
         encoder = cls(state["min_count"], state["transition_features"])
         check_type("the columns it knows", state["kept"], 1, np.uint8)
         encoder._set_columns(state["kept"].astype(np.bool_))
+        columns = state.get("columns")  # files written before columns were kept have none
+        if columns is not None:
+            encoder._columns = tuple(map(str, columns))
         return encoder
+
+    def _check_columns(self, found: tuple[str, ...] | None) -> None:
+        """Frames must have the columns of training at their places; arrays cannot be asked."""
+        if found is None or self._columns is None or found == self._columns:
+            return
+        if sorted(found) == sorted(self._columns):
+            raise DataError(f"X has the columns of training in another order; give X[{list(self._columns)}]")
+        raise DataError(f"X has the columns {list(found)}, but in training it had {list(self._columns)}")
 
     def _set_columns(self, kept: BoolArray) -> None:
         width, columns = len(kept), self.transition_features

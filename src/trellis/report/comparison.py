@@ -54,7 +54,7 @@ def comparison_table(comparisons: dict[str, Comparison], a: str, b: str) -> Tabl
             f"{100 * found.difference:+.2f}",
             f"{100 * found.low:+.2f} to {100 * found.high:+.2f}",  # all three are shares and have one
             f"{found.p_value:.3g}",
-            "differs" if found.significant else "no difference can be told",
+            found.verdict,
         )
     return table
 

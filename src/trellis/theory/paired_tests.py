@@ -74,8 +74,15 @@ class Comparison:
     def has_interval(self) -> bool:
         return not math.isnan(self.low)
 
+    @property
+    def verdict(self) -> str:
+        """In words. Intervals that hold for every distribution are wider than what the test can tell."""
+        if not self.significant:
+            return "no difference can be told"
+        return "differs by the test alone" if self.low <= 0.0 <= self.high else "differs"
+
     def __str__(self) -> str:
-        verdict = "they differ" if self.significant else "no difference can be told"
+        verdict = self.verdict.replace("differs", "they differ")
         interval = f"{100 * self.confidence:g}% interval {self.low:+.4g} to {self.high:+.4g}"
         if not self.has_interval:
             interval = "no interval: too few losses that nothing bounds"
