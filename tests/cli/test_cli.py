@@ -515,3 +515,16 @@ def test_a_reader_that_leaves_is_no_error(folder: Path, tmp_path: Path) -> None:
     assert tag.stderr.read() == b""
     tag.stderr.close()
     tag.wait()
+
+
+@pytest.mark.parametrize(("n_labels", "said"), [(99, False), (101, True), (300, True)])
+def test_a_column_of_words_among_the_labels_is_doubted(tmp_path: Path, n_labels: int, said: bool) -> None:
+    lines = [f"w{i % 7} {i % n_labels}" + "\n" * (i % 10 == 9) for i in range(5 * n_labels)]
+    (tmp_path / "train").write_text("\n".join(lines))
+    notes = run_with_notes("train", tmp_path / "train", "-o", tmp_path / "m", "--max-iter", "1")
+    assert (f"the {len(lines):,} tokens have {n_labels} different labels" in notes) == said
+
+
+def test_no_help_speaks_of_python_s_none() -> None:
+    for command in ("train", "align train", "net fit"):
+        assert "None" not in run(*command.split(), "--help")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar
@@ -52,13 +53,19 @@ AsJson = Annotated[bool, option("--json", "Print the results as JSON.")]
 Jobs = Annotated[int | None, option("-j --jobs N", "Number of threads (default: all cores).", min=1)]
 
 
+def _without_python(doc: str) -> str:
+    """What a parameter does, in words that hold for a shell, where None cannot be given."""
+    doc = re.sub(r"(?<=; )None (is|keeps)", r"the default \1", doc.replace("``", ""))
+    return re.sub(r"\bNone (is|keeps)", r"The default \1", doc)
+
+
 def declared_option(declared: Parameter, spec: str, doc: str | None = None) -> Any:
     """The option of a declared parameter, with its bounds; ``doc`` replaces its help."""
     bounds: dict[str, Any] = {}
     if isinstance(declared.constraint, Range):
         bounds = {"min": declared.constraint.minimum, "max": declared.constraint.maximum}
         bounds = {name: bound for name, bound in bounds.items() if math.isfinite(bound)}
-    return option(spec, declared.doc.replace("``", "") if doc is None else doc, **bounds)
+    return option(spec, _without_python(declared.doc) if doc is None else doc, **bounds)
 
 
 def offer_parameters(**parameters: tuple[Parameter, str]) -> Callable[[Command], Command]:
@@ -94,7 +101,7 @@ def _annotation(parameter: Parameter, spec: str) -> Any:
     if isinstance(constraint, Range):
         kind: Any = int if constraint.whole else float
         return Annotated[kind | None if constraint.none else kind, declared_option(parameter, spec)]
-    return Annotated[Any, option(spec, parameter.doc.replace("``", ""), parser=_parse)]
+    return Annotated[Any, option(spec, _without_python(parameter.doc), parser=_parse)]
 
 
 def _parse(text: str) -> Any:

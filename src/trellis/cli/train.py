@@ -120,6 +120,8 @@ def train(
         backend=backend,
         max_memory=max_memory,
     )
+    if not quiet and (doubt := data.doubt()) is not None:
+        note(f"trellis: warning: {doubt}")
     stages.done(data.reading)
     doubts: list[str] = []
     try:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
 
+MANY, STEPS_OF_EACH = 100, 20  # labels, and fewer tokens than these of each on average: a column of words
+
+
 class TrainingFile:
     """One file (or standard input), read at once."""
 
@@ -26,6 +29,16 @@ class TrainingFile:
         self.layout: InputFormat = choose_format(text, name, format, encoding=encoding, **columns)
         self._data = self.layout.parse(text, name)
         self.n_steps, self.n_sequences = self._data.n_steps, len(self._data)
+
+    def doubt(self) -> str | None:
+        """What looks like a column of words in place of labels: hours of training would be spent on it."""
+        n_labels = len(self.labels() or ())
+        if n_labels <= MANY or n_labels * STEPS_OF_EACH <= self.n_steps:
+            return None
+        return (
+            f"the {self.n_steps:,} tokens have {n_labels:,} different labels; if these are no labels, choose "
+            "another column by --label-column"
+        )
 
     def labels(self) -> set[str] | None:
         return set(chain.from_iterable(self.layout.labels(self._data)))
@@ -55,6 +68,10 @@ class TrainingFiles:
         shards = self._files.shards()
         self.n_steps = sum(shard.n_steps for shard in shards)
         self.n_sequences = sum(shard.n_sequences for shard in shards)
+
+    def doubt(self) -> str | None:
+        """Not known before all of them have been read."""
+        return None
 
     def labels(self) -> set[str] | None:
         """Not known before all of them have been read."""
