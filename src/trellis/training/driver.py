@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from trellis.core.arrays import FloatArray
+from trellis.core.blas_threads import one_blas_thread
 from trellis.core.errors import StepError
 from trellis.core.status import INTERRUPTED, Status
 from trellis.core.stop_requests import listening, stop_was_asked
@@ -200,7 +200,7 @@ def _as_stage(
 
 # Solvers' vector work is bound by memory: a second BLAS thread gains nothing, and spins on a core that a
 # shard needs.
-@threadpool_limits.wrap(limits=1, user_api="blas")
+@one_blas_thread()
 def drive(
     run: Steps,
     max_iter: int,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from trellis.core.blas_threads import one_blas_thread
 from trellis.core.errors import DataError
 from trellis.core.progress import progress_bar
 from trellis.core.status import INTERRUPTED, Status
@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 
 # Also the starts are computed in here: BLAS threads would compete with the shards for the cores.
-@threadpool_limits.wrap(limits=1, user_api="blas")
+@one_blas_thread()
 def run_em(
     problem: DCProblem[U, V],
     starts: Iterable[U],

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
+from trellis.core.blas_threads import one_blas_thread
 from trellis.core.errors import DataError
 from trellis.speech.acoustics.acoustic_model import AcousticModel
 from trellis.speech.acoustics.alignment_features import whole_frames
@@ -95,7 +95,7 @@ def fit_acoustics(
         return replace(base, network=mixed(networks))
     encoded = {u.id: phones.encode(u.labels, u.id) for u in utterances}
     trainings: dict[str, Passes[Any]] = {}
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         if "classifier" in names:
             codes = [frame_codes(u, encoded[u.id].codes) for u in utterances]
             frames = [u.frames for u in utterances]

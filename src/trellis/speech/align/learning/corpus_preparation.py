@@ -9,9 +9,9 @@ from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from trellis.core.arrays import Float32Array, FloatArray
+from trellis.core.blas_threads import one_blas_thread
 from trellis.core.errors import DataError
 from trellis.core.shards import over_items
 from trellis.core.stage_times import StageTimes
@@ -222,5 +222,5 @@ def _with_wrong_transcripts(
 
 def _on_threads(function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int) -> list[Result]:
     """``[function(item), ...]`` on threads, with BLAS on one thread each."""
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         return over_items(lambda i: function(items[i]), len(items), n_jobs)

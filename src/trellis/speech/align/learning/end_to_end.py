@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from trellis.core.arrays import Float32Array, FloatArray
+from trellis.core.blas_threads import one_blas_thread
 from trellis.speech.acoustics.acoustic_model import AcousticModel
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance, network_example
 from trellis.speech.acoustics.convolutional.augmentation import vary
@@ -183,7 +183,7 @@ class BestPass(Passes[ConvolutionalNetwork]):
 
     def _share(self) -> float:
         rising = self.rising
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_blas_thread():
             return held_out_share(rising.likelihood, rising.network, rising.nats, self._held, self._step_ms)
 
     @property

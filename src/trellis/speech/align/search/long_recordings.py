@@ -28,9 +28,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
+from trellis.core.blas_threads import one_blas_thread
 from trellis.core.errors import UnsupportedError
 from trellis.speech.acoustics.noise_scores import with_prior
 from trellis.speech.align.alignment_model import AlignmentModel
@@ -122,7 +122,7 @@ class _Found:
 
 
 # The matrices of a chunk are small: a second BLAS thread gains nothing, and spins on a core for as long.
-@threadpool_limits.wrap(limits=1, user_api="blas")
+@one_blas_thread()
 def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, request: Request) -> Segments:
     """Align a long recording, chunk by chunk. The match of transcripts is left out: it is learned from
     utterances, and among the many phones of a chunk some always look wrong to it."""
