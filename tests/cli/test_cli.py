@@ -205,7 +205,7 @@ def test_train_says_that_a_model_knows_one_label(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text("same a\n\nsame a\n\nsame b\n")
     arguments = ["train", str(tmp_path / "train.txt"), "-o", str(tmp_path / "model")]
     lines = CliRunner().invoke(app, arguments).stderr.splitlines()
-    assert lines[0].startswith("trellis: warning: the model gives each of the 3 steps of the training data")
+    assert lines[0].startswith("trellis: warning: the model gives the label 'a' to each of the 3 steps of")
     assert CliRunner().invoke(app, [*arguments, "--quiet"]).stderr == ""
     (tmp_path / "train.txt").write_text("one a\n\nother a\n")
     lines = CliRunner().invoke(app, arguments).stderr.splitlines()

@@ -72,19 +72,18 @@ def chains(seed: int, n: int = 12) -> tuple[list[Graph], list[Any]]:
 def test_a_model_of_one_label_is_said() -> None:
     X, y = same_everywhere()
     for model in (SequenceLabeler("log"), SequenceLabeler("log", latent_states=2), MEMM()):
-        with pytest.warns(TrainingWarning, match="each of 8 steps of the training data the label 'a'"):
+        with pytest.warns(TrainingWarning, match="the label 'a' to each of the 8 steps of the training data"):
             model.fit(X, y)
     graphs = [Graph(np.ones((1, 1)))] * len(y)
-    with pytest.warns(TrainingWarning, match="the label 'a', although 2 labels occur"):
+    with pytest.warns(TrainingWarning, match="the label 'a' to each of .* although 2 labels occur"):
         GraphLabeler("log").fit(graphs, y)
 
 
-def test_a_model_of_several_labels_is_not_and_neither_are_data_of_one() -> None:
+def test_a_model_of_several_labels_is_not() -> None:
     graphs, labels = chains(0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         SequenceLabeler("log").fit([["a"], ["b"]] * 4, [["x"], ["y"]] * 4)
-        SequenceLabeler("log").fit([["a"], ["b"]] * 4, [["x"], ["x"]] * 4)
         SequenceLabeler("log").fit([["a"]] * 2000 + [["b"]] * 20, [["x"]] * 2000 + [["y"]] * 20)
         GraphLabeler("log").fit(graphs, labels)
 

@@ -43,8 +43,8 @@ def warn_of_one_label(
     if len(known) < 2 or not len(found) or found.min() != found.max():
         return
     warnings.warn(
-        f"the model gives each of the {len(found)} steps of the training data that were looked at the label "
-        f"{names.labels[int(found[0])]!r}, although {len(known)} labels occur in them; lower l2 or l1, raise "
+        f"the model gives the label {names.labels[int(found[0])]!r} to each of the {len(found)} steps of the "
+        f"training data that were checked, although {len(known)} labels occur in them; lower l2 or l1, raise "
         "max_iter, or choose another objective or class_weight",
         TrainingWarning,
         stacklevel=stacklevel,
