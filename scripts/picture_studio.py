@@ -22,6 +22,7 @@ from trellis.speech import Aligner, Corpus, synthetic_corpus
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs/images/studio.png"
+SPEECH = ROOT / "tests/support/synthetic_speech"  # four voices
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 VOICE, SENTENCES = "rms", 9
 
@@ -29,7 +30,7 @@ VOICE, SENTENCES = "rms", 9
 def recordings(folder: Path) -> Path:
     """Sentences with their words beside them, and the dictionary of these."""
     said: dict[str, set[str]] = {}
-    for utterance in synthetic_corpus((VOICE,))[:SENTENCES]:
+    for utterance in synthetic_corpus((VOICE,), SPEECH)[:SENTENCES]:
         reference = utterance.reference
         if reference is None:
             continue
@@ -89,7 +90,7 @@ def main() -> None:
         if sys.argv[1:]:
             shutil.copy(sys.argv[1], Path(place, "english.trellis"))
         else:
-            training = Corpus(tuple(u for u in synthetic_corpus() if u.group != VOICE))
+            training = Corpus(tuple(u for u in synthetic_corpus(None, SPEECH) if u.group != VOICE))
             Aligner().fit(training).save(Path(place, "english.trellis"))
         program = [sys.executable, "-c", "from trellis.cli import main; main()", "align", "studio"]
         command = [*program, "english.trellis", "recordings", "-d", str(words), "--no-browser"]

@@ -39,7 +39,7 @@ def test_what_scrolls_can_be_reached_and_what_is_pressed_has_a_name(tmp_path: Pa
         assert driver.get_log("browser") == []
     code, table = [0, "group", "Code: Long lines"], [0, "group", "Table: Long lines"]
     assert boxes == [code, [-1, None, None], table]
-    assert labels == [None, "Pages below Chains", "Snakes"]
+    assert labels == ["Search Ctrl + K", "Pages below Chains", "Snakes"]
     assert heads == 1
 
 

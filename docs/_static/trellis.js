@@ -26,8 +26,10 @@ function nameBoxes() {
 }
 
 function nameControls() {
-  // the button says "Search Ctrl + K", and voice control looks for what it says
-  document.querySelectorAll(".search-button-field").forEach(button => button.removeAttribute("aria-label"));
+  // voice control looks for what the button says, "Search Ctrl+K"; on a phone it shows no words
+  for (const button of document.querySelectorAll(".search-button-field")) {
+    button.setAttribute("aria-label", button.textContent.replace(/\s+/g, " ").trim());
+  }
   for (const summary of document.querySelectorAll("li > details > summary:has(.toctree-toggle)")) {
     const link = summary.closest("li").querySelector("a");
     summary.setAttribute("aria-label", `Pages below ${link.textContent.trim()}`);
