@@ -58,8 +58,9 @@ def picture(driver: Any, address: str) -> None:
         sys.exit(f"waited in vain for {script}")
 
     wait("document.documentElement.dataset.ready && !studio.learning.task.is_running")
+    first = driver.execute_script("return JSON.stringify(studio.desk.id)")
     driver.execute_script("document.querySelectorAll('#list button')[1].click()")
-    wait("studio.desk.phones.length && studio.stage.overview")
+    wait(f"studio.desk.id !== {first} && studio.desk.phones.length && studio.stage.overview")
     driver.find_element("id", "checked").click()
     wait("studio.desk.state === 'corrected'")
     driver.execute_script("document.querySelector('#list button').click()")
@@ -70,7 +71,8 @@ def picture(driver: Any, address: str) -> None:
     driver.execute_script("document.activeElement.blur()")
     time.sleep(0.5)
     driver.save_screenshot(str(PICTURE))
-    Image.open(PICTURE).convert("RGB").quantize(96).save(PICTURE, optimize=True)  # a third of the size
+    shown = Image.open(PICTURE).convert("RGB")  # a third of the size, and every colour of the legend:
+    shown.quantize(256, Image.Quantize.MAXCOVERAGE).save(PICTURE, optimize=True)
 
 
 def main() -> None:
