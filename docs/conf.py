@@ -56,6 +56,7 @@ html_title = "Trellis"
 html_sidebars: dict[str, list[str]] = {"index": [], "choose": []}  # pages without others below them
 html_static_path = ["_static"]
 html_css_files = ["trellis.css"]
+html_js_files = ["trellis.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "demo_output/alignment.html"
 PICTURE = ROOT / "docs/images/alignment-page.png"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-SIZE = "1400,800"
+SIZE = "1400,900"
 
 
 def take_picture(page: Path, picture: Path, size: str, *options: str) -> None:

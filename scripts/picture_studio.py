@@ -22,6 +22,7 @@ from trellis.speech import Aligner, Corpus, synthetic_corpus
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs/images/studio.png"
+SPEECH = ROOT / "tests/support/synthetic_speech"  # four voices
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 VOICE, SENTENCES = "rms", 9
 
@@ -29,7 +30,7 @@ VOICE, SENTENCES = "rms", 9
 def recordings(folder: Path) -> Path:
     """Sentences with their words beside them, and the dictionary of these."""
     said: dict[str, set[str]] = {}
-    for utterance in synthetic_corpus((VOICE,))[:SENTENCES]:
+    for utterance in synthetic_corpus((VOICE,), SPEECH)[:SENTENCES]:
         reference = utterance.reference
         if reference is None:
             continue
@@ -57,8 +58,9 @@ def picture(driver: Any, address: str) -> None:
         sys.exit(f"waited in vain for {script}")
 
     wait("document.documentElement.dataset.ready && !studio.learning.task.is_running")
+    first = driver.execute_script("return JSON.stringify(studio.desk.id)")
     driver.execute_script("document.querySelectorAll('#list button')[1].click()")
-    wait("studio.desk.phones.length && studio.stage.overview")
+    wait(f"studio.desk.id !== {first} && studio.desk.phones.length && studio.stage.overview")
     driver.find_element("id", "checked").click()
     wait("studio.desk.state === 'corrected'")
     driver.execute_script("document.querySelector('#list button').click()")
@@ -69,7 +71,8 @@ def picture(driver: Any, address: str) -> None:
     driver.execute_script("document.activeElement.blur()")
     time.sleep(0.5)
     driver.save_screenshot(str(PICTURE))
-    Image.open(PICTURE).convert("RGB").quantize(96).save(PICTURE, optimize=True)  # a third of the size
+    shown = Image.open(PICTURE).convert("RGB")  # a third of the size, and every colour of the legend:
+    shown.quantize(256, Image.Quantize.MAXCOVERAGE).save(PICTURE, optimize=True)
 
 
 def main() -> None:
@@ -89,7 +92,7 @@ def main() -> None:
         if sys.argv[1:]:
             shutil.copy(sys.argv[1], Path(place, "english.trellis"))
         else:
-            training = Corpus(tuple(u for u in synthetic_corpus() if u.group != VOICE))
+            training = Corpus(tuple(u for u in synthetic_corpus(None, SPEECH) if u.group != VOICE))
             Aligner().fit(training).save(Path(place, "english.trellis"))
         program = [sys.executable, "-c", "from trellis.cli import main; main()", "align", "studio"]
         command = [*program, "english.trellis", "recordings", "-d", str(words), "--no-browser"]

@@ -6,6 +6,7 @@ import doctest
 import importlib.util
 import inspect
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -59,6 +60,14 @@ def test_a_public_name_has_a_docstring_and_an_example(name: str) -> None:
     assert ">>> " in text, "it has no example"
     own = vars(DOCUMENTED[name]).get("__doc__") if isinstance(DOCUMENTED[name], type) else text
     assert own, "its docstring is that of its base"
+
+
+def test_a_section_of_parameters_has_nothing_else() -> None:
+    for name, value in DOCUMENTED.items():
+        text = (inspect.getdoc(value) or "").partition("Parameters\n----------\n")[2]
+        lines = re.split(r"\n\n[A-Z][\w ]*\n---", text)[0].splitlines()
+        prose = [line for line in lines if line and not re.match(r" |[\w*, ]+( :|$)", line)]
+        assert not prose, f"{name}: prose belongs before the section: {prose}"
 
 
 @pytest.mark.parametrize(("name", "value"), RUN, ids=[name for name, _ in RUN])

@@ -73,7 +73,8 @@ for n, a, b, c, found in zip(sizes, low, high, middle, paired, strict=True):
     right.annotate(
         f"p = {found.p_value:.2g}", (n, b), (0, 5), textcoords="offset points", ha="center", fontsize=9
     )
-right.set(title="In pairs: old minus new (green: significant)", ylabel="difference (points)")
+right.set(title="In pairs: old minus new (green: significant)", ylabel="difference (percentage points)")
+right.margins(y=0.1)  # room for the first p
 for axes in (left, right):
     axes.set(xscale="log", xticks=sizes, xticklabels=sizes, xlim=(70, 4500))
     axes.set_xlabel("test sentences (95 % intervals)")

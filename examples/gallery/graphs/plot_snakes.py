@@ -82,4 +82,5 @@ for row, (colours, gold), *answers in zip(axes, test[:2], *(z[:2] for z in found
                 axis.text(s=numbers[i, j], bbox=None if numbers[i, j] == gold[i, j] else circle, **place)
         axis.grid(visible=False)
         axis.set(xticks=(), yticks=(), title=title)
+figure.suptitle("Edges that see the colours count along the snake (wrong numbers are circled)")
 plt.show()

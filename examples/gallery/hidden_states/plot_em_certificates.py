@@ -79,6 +79,7 @@ for axis, (name, history) in zip(axes, histories.items(), strict=True):
     axis.semilogy(steps, above[:last], "o", markersize=3.5, label="primal, g(u) - h(u)")
     axis.semilogy(steps + 0.5, below[:last], "s", markersize=3.5, label="dual, h*(v) - g*(v)")
     axis.set(title=name, xlabel="iteration")
-axes[0].set_ylabel("above the limit")
+axes[0].set_ylabel("objective above its limit")
+figure.suptitle("Both certificates fall, each half a step after the other")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
 plt.show()

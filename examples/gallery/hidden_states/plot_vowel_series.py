@@ -75,7 +75,7 @@ so_far = softmax(np.column_stack([models[name].log_likelihood(beginnings) for na
 figure, axes = plt.subplot_mosaic("AC;BD", figsize=(9, 5.6), width_ratios=[1.9, 1])
 axes["A"].plot(example[:, 0], color="0.2", label="first formant")
 axes["A"].plot(example[:, 1], color="0.2", linestyle=":", label="second formant")
-axes["A"].set(ylabel="Hz", title='One new series of "ai" ...', ylim=(0, 3200))
+axes["A"].set(ylabel="frequency (Hz)", title='One new series of "ai" ...', ylim=(0, 3200))
 axes["A"].legend(loc="upper left", ncols=2)
 for name, line in zip(CLASSES, so_far.T, strict=True):
     axes["B"].plot(line, label=name)
@@ -86,7 +86,10 @@ axes["B"].set(
     title="... and how soon it is known",
 )
 axes["B"].legend(loc="center right")
-for panel, title, given in (("C", "By movement", by_movement), ("D", "By frames, in no order", by_frames)):
+for panel, title, given in (
+    ("C", "By movement (counts)", by_movement),
+    ("D", "By frames in no order (counts)", by_frames),
+):
     counts = np.array([[np.sum((gold == a) & (given == b)) for b in CLASSES] for a in CLASSES])
     axes[panel].imshow(counts, cmap="Blues", vmin=0, vmax=150)
     axes[panel].grid(visible=False)

@@ -77,6 +77,8 @@ for k, row in enumerate(bits):
     )
 axes["4"].set(xticks=range(3), xticklabels=[" and ".join(given) or "nothing" for given in GIVEN])
 axes["4"].set(
-    xlabel="observed", ylabel="bits", title="What rain says about the sprinkler, for 200 random tables"
+    xlabel="observed",
+    ylabel="information (bits)",
+    title="What rain says about the sprinkler, for 200 random tables",
 )
 plt.show()

@@ -84,7 +84,8 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8), width_ratios=[1, 1
 words = ["no reading", *(f"{name} {state}" for name, state in readings.items())]
 for k, name in enumerate(FAULTS):
     left.plot(chances[:, k], "osD^"[k] + "-", label=name)
-left.set(xticks=range(len(words)), ylim=(0, 1), ylabel="P(fault | readings so far)")
+left.set(xticks=range(len(words)), ylim=(0, 1), xlabel="reading that is added")
+left.set_ylabel("P(fault | readings so far)")
 left.set_xticklabels(words, rotation=25, ha="right")
 left.set_title("The pulse points to the circulation, the rest to the tube")
 left.legend()

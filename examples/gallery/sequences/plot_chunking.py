@@ -81,7 +81,7 @@ for k, (name, report) in enumerate(reports.items()):
     bottom.bar_label(bars, fmt="%.0f", padding=5)
     low, high = (abs(100 * limit - scores[0]) for limit in report.f1_interval())
     bottom.errorbar(0.37 * k, scores[0], [[low], [high]], color="0.1", capsize=4)
-bottom.set(title="All sentences", ylabel="chunk F1 (%)", ylim=(0, 112))
+bottom.set(title="All sentences, with 95 % intervals", ylabel="chunk F1 (%)", ylim=(0, 112))
 bottom.set_xticks(np.arange(4) + 0.185, ["all chunks", *CHUNKS])
 bottom.legend(loc="lower right", bbox_to_anchor=(1, 0.98), ncols=2)
 plt.show()

@@ -39,17 +39,21 @@ class _Methods(DiscreteModel):
 class BayesianNetwork(_Methods, DirectedModel):
     """A Bayesian network over discrete variables: p(x) = prod_i P(x_i | parents of i).
 
-    Parameters
-    ----------
-    states : the names of the states of each variable; its order is the order of the variables.
-    parents : the parents of each variable; a variable that is left out has none.
-    tables : the table of each variable, an array of shape (states of parent 1, ..., its own states) or a
-        dictionary from the states of the parents to rows (``conditional_tables``); "uniform" makes
-        all rows uniform, as a start for learning.
-    tolerance : by how much the sum of a row may miss 1 before it is an error; rows are then normalised.
-
     A network never changes: what learns or edits returns a new one.
     :class:`~trellis.bayesnet.NetworkBuilder` is a way to write a network one variable at a time.
+
+    Parameters
+    ----------
+    states : dictionary of lists
+        The names of the states of each variable; its order is the order of the variables.
+    parents : dictionary of lists, default None
+        The parents of each variable; a variable that is left out has none.
+    tables : dictionary, default "uniform"
+        The table of each variable, an array of shape (states of parent 1, ..., its own states) or a
+        dictionary from the states of the parents to rows (``conditional_tables``); "uniform" makes
+        all rows uniform, as a start for learning.
+    tolerance : float, default 1e-6
+        By how much the sum of a row may miss 1 before it is an error; rows are then normalised.
 
     Examples
     --------

@@ -21,16 +21,19 @@ from trellis.data.user_input import frame_rows, is_missing
 class SequenceFrame:
     """The rows of a frame as the steps of sequences.
 
-    Parameters
-    ----------
-    frame : one row per step. The rows of a sequence stand in the order of its steps; they need not be
-        neighbours.
-    groups : the column that says which sequence a row belongs to, or a level of a pandas index.
-    labels : the column of the labels, if there is one.
-
     ``X`` has a dictionary for each step, with every other column: text and categories become the features
     name=value, numbers keep their value, missing values are left out. Sequences come in the order in which
     they first appear.
+
+    Parameters
+    ----------
+    frame : DataFrame of pandas or polars
+        One row per step. The rows of a sequence stand in the order of its steps; they need not be
+        neighbours.
+    groups : str
+        The column that says which sequence a row belongs to, or a level of a pandas index.
+    labels : str, default None
+        The column of the labels, if there is one.
 
     Examples
     --------

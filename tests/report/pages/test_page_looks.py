@@ -28,6 +28,7 @@ from trellis.speech.formats.alignment import Alignment
 in_browser = pytest.mark.skipif(BROWSER is None or DRIVER is None, reason=MISSING)
 
 NAMES = [f"B-Location_of_the_incident_or_event_{k}" for k in range(20)]
+SHORT = NetworkBuilder().variable("Rain", ["yes", "no"], [0.2, 0.8]).build()
 RAIN, FLOOD = "גשם", "مطر"
 
 
@@ -107,7 +108,34 @@ def test_a_large_graph_says_how_many_errors_it_leaves_out() -> None:
     halves = np.full((n, 2), 0.5)
     answers = GraphAnswers([graph], [["a"] * n], [["b"] * n], [halves], ["a", "b"])
     text = graph_errors(answers, [halves[:, 1]], confusion(answers.gold, answers.predicted))
-    assert "40 nodes more, 40 of them wrong." in page_words(text)
+    assert "48 more nodes, 48 of them wrong" in page_words(text)
+    assert "Not shown: 40 more nodes, 40 of them wrong." in page_words(text)
+
+
+def test_of_a_graph_what_is_near_errors_is_seen_at_once_and_the_rest_unfolds() -> None:
+    n = 40
+    graph = Graph.tree([-1, *range(n - 1)], np.zeros((n, 1)))
+    halves = np.full((n, 2), 0.5)
+    gold, predicted = ["a"] * n, ["a"] * n
+    predicted[30], gold[35] = "b", None  # a wrong node, and one whose label is not known
+    answers = GraphAnswers([graph], [gold], [predicted], [halves], ["a", "b"])
+    known = [row[0] for row in (answers.of_known([gold]), answers.of_known([predicted]))]
+    pairs = confusion([known[0]], [known[1]])
+    seen, _, folded = graph_errors(answers, [halves[1:, 0]], pairs).partition("<details>")
+    nodes = [[int(t) for t in re.findall(r">node (\d+)<", part)] for part in (seen, folded)]
+    assert nodes[0] == [*range(9), 29, 30, 31]
+    assert sorted(nodes[0] + nodes[1]) == list(range(n))
+    assert "28 more nodes, right" in folded
+
+
+def test_of_a_graph_each_frequent_confusion_is_seen_at_once() -> None:
+    n = 50
+    graph = Graph.tree([-1, *range(n - 1)], np.zeros((n, 1)))
+    predicted = ["b"] * n
+    predicted[45] = "c"
+    answers = GraphAnswers([graph], [["a"] * n], [predicted], [np.full((n, 3), 1 / 3)], ["a", "b", "c"])
+    text = graph_errors(answers, [np.full(n, 1 / 3)], confusion(answers.gold, answers.predicted))
+    assert ">node 45<" in text.partition("<details>")[0]
 
 
 def test_means_over_blocks_are_those_of_their_steps() -> None:
@@ -149,6 +177,9 @@ def test_paths_between_names_from_right_to_left_read_from_left_to_right(driver: 
     show_page(driver, tmp_path / "net.html", report_page(net), width=390)
     *_, wide, room = driver.execute_script(LOOKS)
     assert wide <= room  # the menus have long names
+    show_page(driver, tmp_path / "short.html", report_page(SHORT))
+    assert driver.find_element("id", "x").rect["width"] < 120  # and one of short names is no wider than they
+    show_page(driver, tmp_path / "net.html", report_page(net), width=390)
     assert driver.find_element("css selector", ".node h3[title]").get_attribute("title") == alone
     seen = "const a = nodes[1].getBoundingClientRect(), b = board.getBoundingClientRect();"
     assert driver.execute_script(f"{seen} return b.left < a.left && a.right < b.right")

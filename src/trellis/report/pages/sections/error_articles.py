@@ -68,20 +68,30 @@ def near_errors(gold: Sequence[Any], predicted: Sequence[Any], pairs: Confusion)
     """
     if len(gold) <= MOST_ITEMS:
         return list(range(len(gold)))
-    sought = {(a, b) for a, b, _ in pairs.most_frequent(_CONFUSIONS)}
-    first, others = [], []
-    for t, pair in enumerate(zip(gold, predicted, strict=True)):
-        if pair in sought:
-            first.append(t)
-            sought.remove(pair)
-        elif pair[0] != pair[1]:
-            others.append(t)
+    first, others = ordered_errors(gold, predicted, pairs)
     chosen: set[int] = set()
     for t in [*first, *others]:
         near = range(max(0, t - _AROUND), min(len(gold), t + _AROUND + 1))
         if t in first or len(chosen.union(near)) <= MOST_ITEMS:
             chosen.update(near)
     return sorted(chosen)
+
+
+def ordered_errors(
+    gold: Sequence[Any], predicted: Sequence[Any], pairs: Confusion
+) -> tuple[list[int], list[int]]:
+    """Where errors are: the first of each confusion that the menu offers, and all others."""
+    sought = {(a, b) for a, b, _ in pairs.most_frequent(_CONFUSIONS)}
+    first, others = [], []
+    for t, pair in enumerate(zip(gold, predicted, strict=True)):
+        if pair[0] == pair[1]:
+            continue
+        if pair in sought:
+            first.append(t)
+            sought.remove(pair)
+        else:
+            others.append(t)
+    return first, others
 
 
 def gap_item(first: int, last: int, n_wrong: int) -> str:

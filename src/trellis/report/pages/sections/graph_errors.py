@@ -15,11 +15,17 @@ from trellis.report.figures import INK, WRONG
 from trellis.report.graph_plots import unit_shades
 from trellis.report.label_statistics import Confusion, label_probabilities
 from trellis.report.pages.grid_pictures import LARGEST_SIDE, label_picture, legend, shade_picture
-from trellis.report.pages.page_parts import counted
-from trellis.report.pages.sections.error_articles import MOST_ITEMS, error_articles, labelled_item
+from trellis.report.pages.page_parts import details
+from trellis.report.pages.sections.error_articles import (
+    MOST_ITEMS,
+    error_articles,
+    labelled_item,
+    ordered_errors,
+)
 from trellis.structures.graph.scores.graph_features import Graph
 
 _NEIGHBOURS = 8
+_AT_ONCE = 12  # nodes of a graph that are shown at once; the others are folded
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,10 @@ def graph_errors(answers: GraphAnswers, sure: Sequence[FloatArray], pairs: Confu
     truth = label_probabilities(gold, known, answers.classes)
 
     def bodies(chosen: Sequence[int]) -> dict[int, str]:
-        return {i: _image(answers, i) if _is_image(answers.graphs[i]) else _nodes(answers, i) for i in chosen}
+        return {
+            i: _image(answers, i) if _is_image(answers.graphs[i]) else _nodes(answers, i, pairs)
+            for i in chosen
+        }
 
     note = (
         legend(answers.classes)
@@ -101,31 +110,44 @@ def _image(answers: GraphAnswers, i: int) -> str:
     return f'<div class="grids">{"".join(pictures)}</div>'
 
 
-def _nodes(answers: GraphAnswers, i: int) -> str:
-    """Nodes in their order; of a large graph those that are wrong, with their neighbours, first."""
-    graph, gold, predicted = answers.graphs[i], answers.gold[i], answers.predicted[i]
+def _nodes(answers: GraphAnswers, i: int, pairs: Confusion) -> str:
+    """Some nodes in their order: those that are wrong, with their neighbours, first; others unfold."""
+    graph, known = answers.graphs[i], answers.known[i]
+    truth = [
+        a if keep else b for a, b, keep in zip(answers.gold[i], answers.predicted[i], known, strict=True)
+    ]
     around: list[list[int]] = [[] for _ in range(graph.n_nodes)]
     for a, b in graph.edges.tolist():
         around[a].append(b)
         around[b].append(a)
-    known = answers.known[i]
-    wrong = [t for t in range(graph.n_nodes) if known[t] and gold[t] != predicted[t]]
-    chosen = sorted(dict.fromkeys([*wrong, *(n for t in wrong for n in around[t])][:MOST_ITEMS]))
-    if graph.n_nodes <= MOST_ITEMS:
-        chosen = list(range(graph.n_nodes))
-    items = []
-    for t in chosen:
-        near = sorted(set(around[t]))
-        few = ", …" if len(near) > _NEIGHBOURS else ""
-        about = f"joined to {', '.join(map(str, near[:_NEIGHBOURS]))}{few}" if near else ""
-        truth = gold[t] if known[t] else predicted[t]
-        shares = answers.marginals[i][t]
-        items.append(labelled_item(f"node {t}", truth, predicted[t], shares, answers.classes, about))
-    left = graph.n_nodes - len(chosen)
-    hidden = len(set(wrong) - set(chosen))
-    of_wrong = f"<b>{hidden:,}</b> of them wrong" if hidden else "right"
-    more = f'<p class="dim">{counted(left, "node")} more, {of_wrong}.</p>' if left else ""
-    return f'<ol class="steps">{"".join(items)}</ol>{more}'
+    first, others = ordered_errors(truth, answers.predicted[i], pairs)
+    wrong = [*first, *others]
+    order = dict.fromkeys([*wrong, *(n for t in wrong for n in around[t]), *range(graph.n_nodes)])
+    ranked = list(order)
+    shown, folded, left = ranked[:_AT_ONCE], ranked[_AT_ONCE:MOST_ITEMS], ranked[MOST_ITEMS:]
+
+    def items(nodes: Sequence[int]) -> str:
+        rows = [_node_item(answers, i, t, truth[t], around[t]) for t in sorted(nodes)]
+        return f'<ol class="steps">{"".join(rows)}</ol>'
+
+    text = items(shown)
+    if folded:
+        text += details(_more(folded, wrong), items(folded))
+    return text + (f'<p class="dim">Not shown: {_more(left, wrong)}.</p>' if left else "")
+
+
+def _node_item(answers: GraphAnswers, i: int, t: int, truth: Any, neighbours: Sequence[int]) -> str:
+    near = sorted(set(neighbours))
+    few = ", …" if len(near) > _NEIGHBOURS else ""
+    about = f"joined to {', '.join(map(str, near[:_NEIGHBOURS]))}{few}" if near else ""
+    predicted, shares = answers.predicted[i][t], answers.marginals[i][t]
+    return labelled_item(f"node {t}", truth, predicted, shares, answers.classes, about)
+
+
+def _more(nodes: Sequence[int], wrong: Sequence[int]) -> str:
+    n_wrong = len(set(wrong).intersection(nodes))
+    noun = "node" if len(nodes) == 1 else "nodes"
+    return f"{len(nodes):,} more {noun}, {f'{n_wrong:,} of them wrong' if n_wrong else 'right'}"
 
 
 def _shares(labels: Sequence[Any]) -> str:

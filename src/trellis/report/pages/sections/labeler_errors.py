@@ -9,6 +9,7 @@ from typing import Any
 from trellis.core.arrays import FloatArray
 from trellis.report.label_statistics import Confusion, Labels, label_probabilities
 from trellis.report.pages.page_parts import details, isolated, table
+from trellis.report.pages.sections.chosen_sequences import chosen_sequences
 from trellis.report.pages.sections.error_articles import (
     error_articles,
     gap_item,
@@ -68,10 +69,11 @@ def _best_labellings(
     """The k best labellings of the chosen sequences with their probabilities; none with latent states."""
     if not model.latent_.plain:
         return {}
-    ranked, first = model.predict_k_best(X, _K_BEST), model.predict_log_proba(X)
+    few = chosen_sequences(X, chosen)
+    ranked, shares = model.predict_k_best(few, _K_BEST), model.predict_log_proba(few)
     return {
-        i: [(labels, math.exp(score - ranked[i][0][1] + first[i])) for labels, score in ranked[i]]
-        for i in chosen
+        i: [(labels, math.exp(score - found[0][1] + first)) for labels, score in found]
+        for i, found, first in zip(chosen, ranked, shares.tolist(), strict=True)
     }
 
 
