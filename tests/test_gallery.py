@@ -7,6 +7,7 @@ import re
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,14 @@ def _imports(tree: ast.Module) -> set[str]:
     names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
     return {name.split(".")[0] for name in names} - {"__future__"}
+
+
+def _cut_off(axes: Any) -> list[str]:
+    """Titles and labels of axes that are partly outside their picture."""
+    room = axes.figure.bbox.padded(1)
+    written = [axes.title, axes._left_title, axes._right_title, axes.xaxis.label, axes.yaxis.label]
+    boxes = [(text.get_text(), text.get_window_extent()) for text in written if text.get_text()]
+    return [text for text, box in boxes if not (room.contains(*box.min) and room.contains(*box.max))]
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=_name)
@@ -77,6 +86,8 @@ def test_scripts_draw_and_print(
                 assert any(words), "axes have a title or labels"
             for number in plt.get_fignums():
                 plt.figure(number).canvas.draw()
+            for axes in drawn:
+                assert not _cut_off(axes), "what is written beside axes is inside the picture"
         finally:
             plt.close("all")
     assert re.search(r"\d", capsys.readouterr().out), "a script prints what it found, with a figure"

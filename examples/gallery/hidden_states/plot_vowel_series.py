@@ -87,8 +87,8 @@ axes["B"].set(
 )
 axes["B"].legend(loc="center right")
 for panel, title, given in (
-    ("C", "By movement (counts)", by_movement),
-    ("D", "By frames in no order (counts)", by_frames),
+    ("C", "By movement", by_movement),
+    ("D", "By frames, in no order", by_frames),
 ):
     counts = np.array([[np.sum((gold == a) & (given == b)) for b in CLASSES] for a in CLASSES])
     axes[panel].imshow(counts, cmap="Blues", vmin=0, vmax=150)
@@ -96,5 +96,5 @@ for panel, title, given in (
     for i, j in np.ndindex(4, 4):
         axes[panel].text(j, i, str(counts[i, j]), ha="center", va="center")
     axes[panel].set(xticks=range(4), xticklabels=CLASSES, yticks=range(4), yticklabels=CLASSES)
-    axes[panel].set(xlabel="given class", ylabel="true class", title=title)
+    axes[panel].set(xlabel="given class (counts)", ylabel="true class", title=title)
 plt.show()
