@@ -2,8 +2,7 @@
 
 python scripts/picture_studio.py [MODEL]
 
-Without a MODEL, one is trained on the other voices. It needs the extras studio and test, Chromium and
-chromedriver.
+Without a MODEL, the built-in one aligns them. It needs the extras studio and test, Chromium and chromedriver.
 """
 
 from __future__ import annotations
@@ -18,12 +17,13 @@ from typing import Any
 
 from PIL import Image
 
-from trellis.speech import Aligner, Corpus, synthetic_corpus
+from trellis.speech import synthetic_corpus
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs/images/studio.png"
 SPEECH = ROOT / "tests/support/synthetic_speech"  # four voices
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BUILTIN = ROOT / "src/trellis/speech/builtin/builtin.trellis"
 VOICE, SENTENCES = "rms", 9
 
 
@@ -89,13 +89,10 @@ def main() -> None:
         folder = Path(place, "recordings")
         folder.mkdir()
         words = recordings(folder)
-        if sys.argv[1:]:
-            shutil.copy(sys.argv[1], Path(place, "english.trellis"))
-        else:
-            training = Corpus(tuple(u for u in synthetic_corpus(None, SPEECH) if u.group != VOICE))
-            Aligner().fit(training).save(Path(place, "english.trellis"))
+        model = Path(sys.argv[1] if sys.argv[1:] else BUILTIN)
+        shutil.copy(model, place)
         program = [sys.executable, "-c", "from trellis.cli import main; main()", "align", "studio"]
-        command = [*program, "english.trellis", "recordings", "-d", str(words), "--no-browser"]
+        command = [*program, model.name, "recordings", "-d", str(words), "--no-browser"]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=place)
         options = Options()
         options.binary_location = browser
