@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -30,6 +31,8 @@ PEERS = (
     "python-crfsuite", "hmmlearn", "statsmodels", "pykalman", "dynamax", "pyagrum", "pgmpy", "networkx",
     "torch", "pytorch-crf", "numpy", "numba",
 )  # fmt: skip
+# Speech takes hours, so it comes last: a run that is stopped has the others.
+LAST = ("adapt", "alignment", "builtin", "doubt", "long_recordings", "padding", "unknown_words")
 _MISSING = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'")
 _MISSING_EXTRA = re.compile(r"^trellis\.core\.errors\.MissingExtraError: (.+)")
 
@@ -40,6 +43,11 @@ class End(NamedTuple):
     words: str
     seconds: float
     figures: list[dict[str, Any]]
+
+
+def in_order(scripts: Iterable[Path]) -> list[Path]:
+    """By name, those of ``LAST`` at the end."""
+    return sorted(scripts, key=lambda path: (path.stem in LAST, path.name))
 
 
 def run(script: Path, options: list[str], limit: float) -> End:
@@ -154,7 +162,7 @@ def main() -> None:
     given, options = own.parse_known_args()
     given.table.parent.mkdir(parents=True, exist_ok=True)
     ends: dict[str, End] = {}
-    scripts = sorted(path for path in HERE.glob("*.py") if not path.name.startswith("_"))
+    scripts = in_order(path for path in HERE.glob("*.py") if not path.name.startswith("_"))
     if unknown := sorted(set(given.only) - {path.stem for path in scripts}):
         own.error(f"there is no benchmark {unknown[0]!r}; benchmarks/README.md lists them")
     for script in scripts:

@@ -93,6 +93,13 @@ def test_figures_are_added_to_the_table_of_the_run(tmp_path: Path, monkeypatch: 
     assert text.splitlines()[-3] == "| x.py | a title: one pass | 500 ms | 2 s | 4.00x | \u2265 3x | yes |"
 
 
+def test_what_takes_hours_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ALL.parent)
+    runner = importlib.import_module("_all")
+    found = [path.stem for path in runner.in_order(ALL.parent.glob("[a-z]*.py"))]
+    assert found[-len(runner.LAST) :] == list(runner.LAST)
+
+
 def test_types_are_checked_wherever_there_is_code() -> None:
     """A folder of scripts that no tool reads breaks unseen when the library changes. (Tests are run.)"""
     options = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import runpy
 import signal
 import stat
 import subprocess
@@ -136,14 +135,10 @@ def test_pipes_get_what_is_written(folder: Path, tmp_path: Path) -> None:
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-def test_python_runs_the_package_as_the_program(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["trellis", "--version"])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_module("trellis", run_name="__main__", alter_sys=True)
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == f"trellis {__version__}\n"
+def test_python_runs_the_package_as_the_program() -> None:
+    command = [sys.executable, "-W", "error::RuntimeWarning", "-m", "trellis", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"trellis {__version__}\n"), done.stderr
 
 
 def test_a_model_on_standard_output(folder: Path, tmp_path: Path) -> None:
